@@ -1,0 +1,73 @@
+"""A board at hand: open it, hold its clocks for a measurement. Thin effects over the `Transport` seam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remote import boards
+from remote.boards import BoardSpec
+from remote.errors import EdgeperfError, KnobRefused
+from remote.hosts import Host, Twin
+from remote.transport import Transport
+from remote.types import Apply, Outcome, Step, Undo
+
+if TYPE_CHECKING:
+    from remote.sim.process import Program
+
+
+@dataclass(frozen=True)
+class Board:
+    """An open connection with the specification of the board at its other end."""
+
+    host: Host
+    spec: BoardSpec
+    transport: Transport
+
+
+@contextmanager
+def open_board(host: Host, programs: Mapping[str, Program], cache: Path) -> Iterator[Board]:
+    """Connects for the length of a ``with``. ``programs`` are what a twin can run beside its own.
+
+    ``cache`` is a folder of this machine. Raises HostError, and UsageError for a state file of another board.
+    """
+    with _connect(host, programs, cache) as transport:
+        yield Board(host, boards.load(transport.facts.board), transport)
+
+
+def _connect(host: Host, programs: Mapping[str, Program], cache: Path) -> Transport:
+    if isinstance(host, Twin):
+        from remote.sim.link import TwinTransport
+
+        return TwinTransport(host, dict(programs))
+    from remote.local import connect
+
+    return connect(cache, host.root)
+
+
+@contextmanager
+def leased(board: Board, steps: Sequence[Step], owner: str) -> Iterator[tuple[Outcome, ...]]:
+    """Holds settings for the length of a ``with``; yields a row per knob. They are put back however it ends.
+
+    What could not be put back is raised as BoardError unless another error is on its way.
+    """
+    if not steps:
+        yield ()
+        return
+    written = board.transport.write(Apply(tuple(steps), owner, lease=True))
+    try:
+        yield written.outcomes
+    except BaseException:
+        with suppress(EdgeperfError):  # the first error is the one to tell; the board puts back what this cannot
+            board.transport.write(Undo(lease=written.lease))
+        raise
+    _check(board.transport.write(Undo(lease=written.lease)).outcomes)
+
+
+def _check(rows: Sequence[Outcome]) -> None:
+    stuck = [f"{row.knob}: {row.why}" for row in rows if row.result == "refused"]
+    if stuck:
+        raise KnobRefused(f"not put back after the measurement: {'; '.join(stuck)}", "see `edgeperf status`")

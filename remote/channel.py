@@ -1,0 +1,260 @@
+"""JSON lines to the on-board programs, over any byte stream, turned into `Transport` results."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from remote.errors import BoardError, EdgeperfError, EngineError, HostError, LeaseHeld, LinkLost, UsageError
+from remote.transport import Transport
+from remote.types import (
+    Apply,
+    Blob,
+    Completed,
+    Ended,
+    Event,
+    Facts,
+    Job,
+    Journal,
+    Knob,
+    Line,
+    Outcome,
+    Rail,
+    Reading,
+    Readout,
+    Series,
+    Snapshot,
+    Text,
+    Undo,
+    Written,
+)
+
+_PIECE_BYTES = 1 << 20
+
+_ERRORS: Mapping[str, type[EdgeperfError]] = {
+    "usage": UsageError,
+    "board": BoardError,
+    "held": LeaseHeld,
+    "lost": LinkLost,
+    "start": EngineError,
+    "protocol": HostError,
+}
+
+
+class Link(Protocol):
+    """A byte stream to one on-board program."""
+
+    def send(self, data: bytes) -> None:
+        """Sends all of ``data``. Raises LinkLost."""
+
+    def receive(self) -> bytes:
+        """Returns what came, at least one byte. Raises LinkLost when nothing will come any more."""
+
+    def close(self) -> None:
+        """Closes the stream; the program then ends by itself."""
+
+
+class Channel:
+    """Requests to one program and their answers. The first message is in ``hello``."""
+
+    def __init__(self, link: Link, build: str) -> None:
+        self._link = link
+        self._partial = b""
+        self._messages: list[dict[str, Any]] = []
+        self._number = 0
+        self.hello = self.receive(0)
+        if self.hello["build"] != build:
+            raise HostError(
+                f"the program on the board is {self.hello['build']}, this edgeperf needs {build}",
+                "install the program of this version on the board",
+            )
+
+    def send(self, verb: str, **fields: object) -> int:
+        """Sends a request; returns its number."""
+        self._number += 1
+        text = json.dumps({"id": self._number, "verb": verb, **fields}, separators=(",", ":"))
+        self._link.send(text.encode() + b"\n")
+        return self._number
+
+    def receive(self, number: int) -> dict[str, Any]:
+        """Returns the next answer to a request; raises the error that the program answered.
+
+        Answers to requests that nobody waits for any more are dropped.
+        """
+        while True:
+            while self._messages:
+                message = self._messages.pop(0)
+                if message["id"] != number:
+                    continue
+                if message["kind"] == "error":
+                    raise _ERRORS[message["error"]](message["what"], message["hint"])
+                return message
+            lines = (self._partial + self._link.receive()).split(b"\n")
+            self._partial = lines.pop()
+            self._messages.extend(json.loads(line) for line in lines)
+
+    def ask(self, verb: str, **fields: object) -> dict[str, Any]:
+        """Returns the end of a request that has no data."""
+        return self.receive(self.send(verb, **fields))
+
+    def close(self) -> None:
+        """Closes the stream."""
+        self._link.close()
+
+
+class ChannelTransport(Transport):
+    """The five verbs over two channels: ``agent`` as the login user, ``clockd`` as root."""
+
+    def __init__(self, agent: Link, clockd: Link, build: str, *, same_machine: bool = False) -> None:
+        self._agent = Channel(agent, build)
+        self._clockd = Channel(clockd, build)
+        self._same_machine = same_machine
+        user, root = self._agent.hello, self._clockd.hello
+        self.facts = Facts(**user["facts"], root=root["root"])
+        self.rails = {**_rails(root["rails"]), **_rails(user["rails"])}
+        self.readings = {**_readings(root["readings"]), **_readings(user["readings"])}
+        journal = root["journal"]
+        self.journal = Journal(
+            journal.get("owner", ""),
+            journal.get("since_wall_s", 0.0),
+            tuple(journal.get("knobs", ())),
+            tuple(journal["notes"]),
+        )
+        self.found = _snapshot(root["settings"])
+
+    def read(self, paths: Sequence[str] = (), *, settings: bool = False) -> Readout:
+        texts = self._agent.ask("read", paths=list(paths))["texts"] if paths else {}
+        found = _snapshot(self._clockd.ask("settings")) if settings else None
+        return Readout({path: Text(**text) for path, text in texts.items()}, found)
+
+    def write(self, change: Apply | Undo) -> Written:
+        if isinstance(change, Apply):
+            steps = [{"knob": step.knob, "value": step.value} for step in change.steps]
+            answer = self._clockd.ask("write", steps=steps, owner=change.owner, lease=change.lease)
+        else:
+            answer = self._clockd.ask("undo", lease=change.lease, force=change.force)
+        return Written(tuple(Outcome(**row) for row in answer["outcomes"]), answer["lease"])
+
+    def run(self, job: Job) -> Completed:
+        lines: list[Line] = []
+        series: list[Series] = []
+        for event in self.stream(job):
+            if isinstance(event, Line):
+                lines.append(event)
+            elif isinstance(event, Series):
+                series.append(event)
+            else:
+                end = event
+        return Completed(job.argv, end.exit_code, tuple(lines), tuple(series), end.started_s, end.ended_s, end.reason)
+
+    def stream(self, job: Job) -> Iterator[Event]:
+        # clockd samples what only root may read; what both can read is the agent's, beside the job.
+        asked = asdict(job.sampling) if job.sampling else None
+        rooted = self._only_root(asked) if asked else None
+        if rooted:
+            self._clockd.ask("sample", sampling=rooted)
+        number = self._agent.send(
+            "stream",
+            argv=list(job.argv),
+            stdin=job.stdin,
+            env=dict(job.env),
+            duration_s=job.duration_s,
+            timeout_s=job.timeout_s,
+            sampling=asked,
+        )
+        dropped = False
+        try:
+            while (message := self._patiently(number))["kind"] == "data":
+                dropped = True  # unless the caller comes back for more
+                yield from _events(message)
+                dropped = False
+        finally:
+            if dropped:
+                self._give_up(number)
+        if rooted:
+            yield from map(_series, self._clockd.ask("collect")["series"])
+        yield Ended(message["exit_code"], message["started_s"], message["ended_s"], message["reason"])
+
+    def _patiently(self, number: int) -> dict[str, Any]:
+        """Returns the next message of a job. At the first Ctrl-C the job is asked to end and to say what it has."""
+        try:
+            return self._agent.receive(number)
+        except KeyboardInterrupt:
+            self._agent.send("cancel")
+            return self._agent.receive(number)
+
+    def _only_root(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        rails = [name for name in asked["rails"] if name not in self._agent.hello["rails"]]
+        readings = [name for name in asked["readings"] if name not in self._agent.hello["readings"]]
+        return {**asked, "rails": rails, "readings": readings} if rails or readings else None
+
+    def _give_up(self, number: int) -> None:
+        """Ends a job whose caller has lost interest. What it still says is dropped."""
+        with suppress(EdgeperfError):
+            self._agent.send("cancel")
+            while self._agent.receive(number)["kind"] == "data":
+                pass
+
+    def put(self, blob: Blob) -> str:
+        digest, size = _digest(blob)
+        fields = {"name": blob.name, "sha256": digest, "size": size}
+        source = str(blob.path.resolve()) if blob.path and self._same_machine else ""
+        answer: dict[str, Any] = {"offset": 0}
+        with suppress(BoardError):  # a hard link works only within one file system; then the bytes are sent
+            answer = self._agent.ask("put", **fields, source=source)
+        while answer["offset"] < size:
+            piece = base64.b64encode(_piece(blob, answer["offset"])).decode()
+            answer = self._agent.ask("put", **fields, offset=answer["offset"], data=piece)
+        return str(answer["path"])
+
+    def close(self) -> None:
+        self._agent.close()
+        self._clockd.close()
+
+
+def _digest(blob: Blob) -> tuple[str, int]:
+    if blob.path is None:
+        return hashlib.sha256(blob.data).hexdigest(), len(blob.data)
+    digest = hashlib.sha256()
+    with blob.path.open("rb") as file:
+        for piece in iter(lambda: file.read(_PIECE_BYTES), b""):
+            digest.update(piece)
+    return digest.hexdigest(), blob.path.stat().st_size
+
+
+def _piece(blob: Blob, offset: int) -> bytes:
+    if blob.path is None:
+        return blob.data[offset : offset + _PIECE_BYTES]
+    with blob.path.open("rb") as file:
+        file.seek(offset)
+        return file.read(_PIECE_BYTES)
+
+
+def _events(message: Mapping[str, Any]) -> Iterator[Event]:
+    if "series" in message:
+        yield _series(message["series"])
+    else:
+        for text in message["lines"]:
+            yield Line(message["t_s"], message["source"], text)
+
+
+def _series(record: Mapping[str, Any]) -> Series:
+    return Series(record["id"], tuple(record["times_s"]), tuple(record["values"]), record["late_s"])
+
+
+def _snapshot(record: Mapping[str, Any]) -> Snapshot:
+    knobs = (Knob(**{**knob, "choices": tuple(knob.get("choices", ()))}) for knob in record["knobs"])
+    return Snapshot({knob.id: knob for knob in knobs}, tuple(record["absent"]))
+
+
+def _rails(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Rail]:
+    return {name: Rail(name, row["path"], row.get("parent", ""), row.get("place", "")) for name, row in table.items()}
+
+
+def _readings(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Reading]:
+    return {name: Reading(name, row["path"], row["unit"]) for name, row in table.items()}

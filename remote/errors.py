@@ -1,0 +1,82 @@
+"""The error tree. Every error says what, where and what to do next, and knows its exit code.
+
+EdgeperfError
+|- UsageError            2   what the user typed, a profile or a model file
+|- HostError             3   the host could not be reached or understood
+|  '- LinkLost           3   transient
+|- BoardError            4   the board or its clocks
+|  |- KnobRefused        4
+|  '- LeaseHeld          4   transient
+|- EngineError           5   building or running a network
+|  '- OutOfMemory        5
+'- Interrupted         130   Ctrl-C
+"""
+
+from __future__ import annotations
+
+
+class EdgeperfError(Exception):
+    """``what`` went wrong and where; ``hint`` is what to do next. ``transient`` troubles may pass by themselves."""
+
+    exit_code = 1
+    transient = False
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.hint}" if self.hint else self.what
+
+
+class UsageError(EdgeperfError, ValueError):
+    """What the user typed, a profile or a model file is wrong."""
+
+    exit_code = 2
+
+
+class HostError(EdgeperfError, OSError):
+    """A host could not be reached or understood."""
+
+    exit_code = 3
+
+    __str__ = EdgeperfError.__str__
+
+
+class LinkLost(HostError):
+    """The connection ended in the middle of something."""
+
+    transient = True
+
+
+class BoardError(EdgeperfError):
+    """The board, or its clocks, did not do as asked."""
+
+    exit_code = 4
+
+
+class KnobRefused(BoardError):
+    """A setting could not be changed or put back."""
+
+
+class LeaseHeld(BoardError):
+    """Someone else holds the board."""
+
+    transient = True
+
+
+class EngineError(EdgeperfError):
+    """A network could not be built or run."""
+
+    exit_code = 5
+
+
+class OutOfMemory(EngineError):
+    """A network does not fit the board's memory."""
+
+
+class Interrupted(EdgeperfError):
+    """The user stopped it before there was anything to keep."""
+
+    exit_code = 130

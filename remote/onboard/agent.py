@@ -1,0 +1,231 @@
+"""The on-board program of the login user: reads world-readable nodes, runs jobs, takes files, samples."""
+
+import base64
+import errno
+
+from remote.onboard import probe
+from remote.onboard.program import Fault, Program
+from remote.onboard.sampler import Samplers
+
+MYPY = False
+if MYPY:  # the typing module is newer than the oldest Python of the boards
+    from typing import Any  # novm
+
+    from remote.onboard.system import Handle, Process, System
+
+
+_GRACE_S = 3.0
+
+
+class _Job(object):
+    """A running job, or a span of time that is only sampled (``process`` is None)."""
+
+    def __init__(
+        self, number: int, process: "Process | None", started_s: float, until_s: float, samplers: "Samplers | None"
+    ) -> None:
+        self.number = number
+        self.process = process
+        self.started_s = started_s
+        self.until_s = until_s
+        self.samplers = samplers
+        self.reason = ""
+        self.killed = False
+        self.partial = {}  # type: dict[Handle, bytes]
+        if process is not None:
+            self.partial = {process.stdout: b"", process.stderr: b""}
+
+
+class Agent(Program):
+    """See the module."""
+
+    name = "agent"
+
+    def __init__(self, system: "System", boards: "dict[str, dict[str, Any]]", build: str) -> None:
+        Program.__init__(self, system, boards, build)
+        self.rails = probe.channels(system, self.spec["rails"])
+        self.readings = probe.channels(system, self.spec["readings"])
+        self._job = None  # type: _Job | None
+        self._cache = system.cache()
+
+    def verbs(self) -> "dict[str, Any]":
+        return {"read": self._read, "stream": self._stream, "cancel": self._cancel, "put": self._put}
+
+    def hello(self) -> "dict[str, Any]":
+        system = self.system
+        return {
+            "facts": {
+                "board": self.spec["name"],
+                "model": self.texts["/proc/device-tree/model"] or self.spec["model"],
+                "l4t": probe.l4t(self.texts["/etc/nv_tegra_release"]),
+                "kernel": self.texts["/proc/sys/kernel/osrelease"],
+                "serial": self.texts["/proc/device-tree/serial-number"],
+                "machine": self.texts["/sys/devices/soc0/machine"],
+                "python": system.python(),
+                "cpus": _count(self.texts["/sys/devices/system/cpu/present"]),
+                "cpu_model": _field(self.texts["/proc/cpuinfo"], "model name"),
+                "memory_bytes": int((_field(self.texts["/proc/meminfo"], "MemTotal").split() or ["0"])[0]) * 1024,
+                "boot_id": self.texts["/proc/sys/kernel/random/boot_id"],
+                "user": system.user(),
+                "cache": self._cache,
+                "simulated": system.simulated,
+                "wall_s": system.wall(),
+            },
+            "rails": self.rails,
+            "readings": self.readings,
+        }
+
+    def handles(self) -> "list[Handle]":
+        return list(self._job.partial) if self._job else []
+
+    def deadline(self) -> "float | None":
+        if self._job is None:
+            return None
+        due = self._job.samplers.deadline() if self._job.samplers else None
+        return self._job.until_s if due is None else min(due, self._job.until_s)
+
+    def on_time(self) -> None:
+        job = self._job
+        if job is None:
+            return
+        if job.samplers is not None:
+            job.samplers.tick()
+        if job.process is None:
+            if self.system.now() >= job.until_s:
+                self._finish(0)
+        elif not job.partial:
+            self._finish(job.process.exit_code())
+        elif self.system.now() >= job.until_s:
+            self._overdue(job)
+
+    def on_ready(self, handle: "Handle") -> None:
+        job = self._job
+        if job is None or handle not in job.partial:
+            return
+        now = self.system.now()
+        data = handle.read()
+        lines = (job.partial[handle] + data).split(b"\n")
+        job.partial[handle] = lines.pop()
+        if not data:
+            rest = job.partial.pop(handle)
+            lines = [rest] if rest else []
+        if lines and job.process is not None:
+            source = "stdout" if handle is job.process.stdout else "stderr"
+            texts = [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+            self.send({"id": job.number, "kind": "data", "t_s": now, "source": source, "lines": texts})
+
+    def on_close(self) -> None:
+        if self._job is not None and self._job.process is not None:
+            self._job.process.kill()
+
+    def _overdue(self, job: "_Job") -> None:
+        """Kills a job whose time is up; what it started may keep an output open, and is left behind after a while."""
+        assert job.process is not None
+        if job.killed:
+            job.partial.clear()
+        else:
+            job.killed = True
+            job.reason = job.reason or "timeout"
+            job.process.kill()
+            job.until_s += _GRACE_S
+
+    def _finish(self, code: int) -> None:
+        job = self._job
+        assert job is not None
+        self._job = None
+        for series in job.samplers.series() if job.samplers else []:
+            self.send({"id": job.number, "kind": "data", "series": series})
+        reason = job.reason or ("signal %d" % -code if code < 0 else "")
+        end = {"exit_code": code, "started_s": job.started_s, "ended_s": self.system.now(), "reason": reason}
+        self.send(dict(end, id=job.number, kind="end"))
+
+    def _read(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        texts = {}
+        for path in request["paths"]:
+            for found in self.system.glob(path) if "*" in path else [path]:
+                try:
+                    texts[found] = {"text": self.system.read(found)}
+                except OSError as error:
+                    texts[found] = {"error": errno.errorcode.get(error.errno or 0, "EIO")}
+        return {"texts": texts}
+
+    def _stream(self, request: "dict[str, Any]") -> None:
+        if self._job is not None:
+            raise Fault("protocol", "a job is running already")
+        argv = request["argv"]
+        now = self.system.now()
+        span = request["timeout_s"] if argv else request["duration_s"]
+        asked = request.get("sampling")
+        process = None
+        if argv:
+            try:
+                process = self.system.spawn(argv, request.get("env") or {}, request.get("stdin") or "")
+            except OSError as error:
+                raise Fault(
+                    "start", "%s could not be started: %s" % (argv[0], error.strerror), "is it installed on the board?"
+                ) from error
+        samplers = Samplers(self.system, self.rails, self.readings, asked) if asked else None
+        self._job = _Job(request["id"], process, now, now + float(span), samplers)
+
+    def _cancel(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        """Ends the job as Ctrl-C would, so that it can still say what it has; kills it when it takes too long."""
+        job = self._job
+        if job is not None:
+            job.reason = "cancelled"
+            job.until_s = self.system.now()
+            if job.process is not None:
+                job.process.interrupt()
+                job.until_s += _GRACE_S
+        return {}
+
+    def _put(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        """Takes a file in pieces. Its place is named by its hash and filled only once the hash is right."""
+        system = self.system
+        digest, name, size = str(request["sha256"]), str(request["name"]), int(request["size"])
+        if "/" in name or name.startswith(".") or not digest.isalnum():
+            raise Fault("protocol", "not a file name: %r" % name)
+        folder = "%s/files/%s" % (self._cache, digest[:32])
+        path, part = "%s/%s" % (folder, name), "%s/.%s.part" % (folder, name)
+        if system.exists(path) and system.size(path) == size:
+            return {"path": path, "offset": size}
+        try:
+            system.make_folder(folder)
+            if request.get("source"):
+                system.remove(part)
+                system.link(request["source"], part)
+            elif request.get("data"):
+                if int(request["offset"]) == 0:
+                    system.remove(part)
+                system.append(part, base64.b64decode(str(request["data"])))
+            there = system.size(part) if system.exists(part) else 0
+            if there < size:
+                return {"path": path, "offset": there}
+            if system.digest(part) != digest:
+                system.remove(part)
+                raise Fault("lost", "%s arrived damaged: its hash is not the one announced" % name, "try again")
+            system.rename(part, path)
+        except OSError as error:
+            raise Fault(
+                "board",
+                "%s could not be stored in %s: %s" % (name, folder, error.strerror),
+                "free some space on the board",
+            ) from error
+        return {"path": path, "offset": size}
+
+
+def _count(present: str) -> int:
+    """Returns how many numbers a kernel list such as ``0-3,6`` names."""
+    total = 0
+    for part in present.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            total += int(last or first) - int(first) + 1
+    return total
+
+
+def _field(text: str, name: str) -> str:
+    """Returns the value of the first ``name : value`` line."""
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""

@@ -1,0 +1,221 @@
+"""What the on-board programs ask of the machine that they run on: files, processes, clock.
+
+The twin has a class of the same shape (`remote.sim.system.TwinSystem`). Nothing here sleeps: `wait` is the only
+place where time passes.
+"""
+
+import errno
+import getpass
+import glob
+import hashlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Handle(object):
+    """Something to wait on. ``fd`` is the file descriptor on a real machine."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def read(self) -> bytes:
+        """Returns what is there now, b"" at the end of the stream. Call it only after `System.wait` named it."""
+        return os.read(self.fd, 65536)
+
+
+class Process(object):
+    """A started child with its two output handles."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+        self._popen = popen
+        assert popen.stdout is not None
+        assert popen.stderr is not None
+        self.stdout = Handle(popen.stdout.fileno())
+        self.stderr = Handle(popen.stderr.fileno())
+
+    def exit_code(self) -> int:
+        """Waits for the end (both outputs are closed by then) and returns the code, -N for signal N."""
+        code = self._popen.wait()
+        for pipe in (self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()
+        return code
+
+    def interrupt(self) -> None:
+        """Asks the process, and what it started, to end as Ctrl-C would."""
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kills the process and what it started."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self._popen.pid, number)
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                raise
+
+
+class System(object):
+    """The real machine. With ``root`` every absolute path is taken below that folder."""
+
+    simulated = False
+
+    def __init__(self, root: str = "", input_fd: int = 0, output_fd: int = 1) -> None:
+        self.root = root.rstrip("/")
+        self.input = Handle(input_fd)
+        self._output_fd = output_fd
+
+    def send(self, data: bytes) -> None:
+        """Writes to the host."""
+        while data:
+            data = data[os.write(self._output_fd, data) :]
+
+    def now(self) -> float:
+        """Returns the monotonic clock in seconds."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Returns seconds since 1970."""
+        return time.time()
+
+    def path(self, path: str) -> str:
+        """Returns where ``path`` really lies."""
+        return self.root + path if self.root and path.startswith("/") else path
+
+    def read(self, path: str) -> str:
+        """Returns a file's text. Raises OSError as the kernel does."""
+        with open(self.path(path), "rb") as file:
+            return file.read().decode("utf-8", "replace")
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a node in one write call. Raises OSError as the kernel does; never creates a file."""
+        fd = os.open(self.path(path), os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(fd, text.encode("utf-8"))
+        finally:
+            os.close(fd)
+
+    def glob(self, pattern: str) -> "list[str]":
+        """Returns the existing paths that match, sorted."""
+        found = sorted(glob.glob(self.path(pattern)))
+        return [path[len(self.root) :] for path in found]
+
+    def exists(self, path: str) -> bool:
+        """Says whether a file or folder is there."""
+        return os.path.exists(self.path(path))
+
+    def size(self, path: str) -> int:
+        """Returns a file's length in bytes. Raises OSError."""
+        return os.path.getsize(self.path(path))
+
+    def digest(self, path: str) -> str:
+        """Returns a file's SHA-256 in hex. Raises OSError."""
+        digest = hashlib.sha256()
+        with open(self.path(path), "rb") as file:
+            for chunk in iter(lambda: file.read(1 << 20), b""):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def load(self, path: str) -> bytes:
+        """Returns a file's bytes. Raises OSError."""
+        with open(self.path(path), "rb") as file:
+            return file.read()
+
+    def append(self, path: str, data: bytes) -> None:
+        """Adds to a file of the user's own; creates it with mode 0600."""
+        fd = os.open(self.path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(fd, "ab") as file:
+            file.write(data)
+
+    def save(self, path: str, data: bytes) -> None:
+        """Replaces a private file (mode 0600) at once: a reader sees the old or the new one. Raises OSError."""
+        place = self.path(path)
+        fd, part = tempfile.mkstemp(dir=os.path.dirname(place))
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(part, place)
+        except BaseException:
+            os.unlink(part)
+            raise
+
+    def rename(self, old: str, new: str) -> None:
+        """Moves a file, replacing one that is there."""
+        os.rename(self.path(old), self.path(new))
+
+    def link(self, source: str, path: str) -> None:
+        """Makes ``path`` the same file as ``source``, a path of this machine outside of ``root``. Raises OSError."""
+        os.link(source, self.path(path))
+
+    def remove(self, path: str) -> None:
+        """Removes a file; it may be gone already."""
+        try:
+            os.unlink(self.path(path))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+    def make_folder(self, path: str) -> None:
+        """Makes a private folder (mode 0700) and those above it."""
+        os.makedirs(self.path(path), 0o700, exist_ok=True)
+
+    def spawn(self, argv: "list[str]", env: "dict[str, str]", stdin: str) -> Process:
+        """Starts a program in a process group of its own, ``stdin`` as its whole input. Raises OSError."""
+        with tempfile.TemporaryFile() as source:
+            source.write(stdin.encode("utf-8"))
+            source.seek(0)
+            merged = dict(os.environ)
+            merged.update(env)
+            return Process(
+                subprocess.Popen(
+                    argv,
+                    stdin=source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=merged,
+                    start_new_session=True,
+                )
+            )
+
+    def wait(self, handles: "list[Handle]", until_s: "float | None") -> "list[Handle]":
+        """Returns the handles that can be read, or none when the monotonic clock reaches ``until_s``."""
+        rest = None if until_s is None else max(0.0, until_s - self.now())
+        by_fd = {handle.fd: handle for handle in handles}
+        ready, _, _ = select.select(list(by_fd), [], [], rest)
+        return [by_fd[fd] for fd in ready]
+
+    def is_root(self) -> bool:
+        """Says whether this program may write settings; below a ``root`` of its own anybody may."""
+        return bool(self.root) or os.geteuid() == 0
+
+    def user(self) -> str:
+        """Returns the login name, or the number where it has none."""
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return str(os.geteuid())
+
+    def cache(self) -> str:
+        """Returns the user's cache folder for edgeperf."""
+        return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "edgeperf")
+
+    def pid(self) -> int:
+        """Returns this program's process number."""
+        return os.getpid()
+
+    def alive(self, pid: int) -> bool:
+        """Says whether a process exists."""
+        return os.path.exists("/proc/%d" % pid)
+
+    def python(self) -> str:
+        """Returns the interpreter that runs this program."""
+        return sys.executable

@@ -1,0 +1,288 @@
+"""CPU cores: one cpufreq policy for all of them, hotplug, cpuquiet, idle states, the cluster switch.
+
+Rules as in Linux 3.10, 4.4 and 4.9 (drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, drivers/base/cpu.c, core.c) and
+NVIDIA's cpuquiet. Assumed where the sources are not at hand: that the userspace governor remembers its speed while
+limits change (mainline does since 4.6) on the older kernels too, and that core 0 answers EPERM to going offline.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import ceil
+from typing import Any
+
+from remote.sim.kernel.node import Node, Part, fail, fixed, switch, whole, word
+
+CPU = "/sys/devices/system/cpu"
+
+
+class Cores(Part):
+    """Which cores are online. ``old`` kernels (3.10) refuse to switch on a core that is on."""
+
+    keeps = ("online",)
+
+    def __init__(self, count: int, online: int, old: bool) -> None:
+        self.count = count
+        self.online = [int(n < online) for n in range(count)]
+        self.on_change: Callable[[], None] = lambda: None
+        self._old = old
+
+    def number(self) -> int:
+        """Returns how many are online."""
+        return sum(self.online)
+
+    def is_on(self, n: int) -> bool:
+        """Says whether core ``n`` is online."""
+        return bool(self.online[n])
+
+    def set(self, n: int, text: str) -> None:
+        """Switches a core on or off."""
+        value = switch(text)
+        if n == 0 and not value:
+            fail(errno.EPERM)
+        if self._old and value == self.online[n]:
+            fail(errno.EINVAL)
+        self.online[n] = value
+        self.on_change()
+
+    def _text(self, n: int) -> str:
+        return f"{self.online[n]}\n"
+
+    def listing(self, wanted: int) -> str:
+        """Returns the cores whose state is ``wanted`` as a kernel list such as ``0-1,3``."""
+        runs: list[list[int]] = []
+        for n in (n for n in range(self.count) if self.online[n] == wanted):
+            if runs and runs[-1][1] == n - 1:
+                runs[-1][1] = n
+            else:
+                runs.append([n, n])
+        return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs) + "\n"
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the hotplug files."""
+        found = {f"{CPU}/cpu{n}/online": Node(partial(self._text, n), partial(self.set, n)) for n in range(self.count)}
+        everything = fixed(f"0-{self.count - 1}\n")
+        return found | {
+            f"{CPU}/present": everything,
+            f"{CPU}/possible": everything,
+            f"{CPU}/online": Node(lambda: self.listing(1)),
+            f"{CPU}/offline": Node(lambda: self.listing(0)),
+        }
+
+
+class CpuQuiet(Part):
+    """Parks cores that have been idle for ``down_delay`` ms, one at a time, and wakes them after ``up_delay`` ms."""
+
+    keeps = ("enable", "governor", "numbers", "since_s")
+    governors = ("balanced", "runnable", "userspace")
+
+    def __init__(
+        self, cores: Cores, twin: Mapping[str, Any], now: Callable[[], float], busy: Callable[[], float]
+    ) -> None:
+        self._cores, self._now, self._busy = cores, now, busy
+        self.enable = int(twin["cpuquiet_enable"])
+        self.governor = str(twin["cpuquiet_governor"])
+        self.numbers: dict[str, int] = dict(twin["cpuquiet"])
+        self.since_s = now()
+        self._direction = self._wish()
+        cores.on_change = self.restart
+
+    def _wish(self) -> int:
+        """Returns -1 to park a core, 1 to wake one, 0 to leave them."""
+        if not self.enable or self.governor == "userspace":
+            return 0
+        most = min(self.numbers["max_cpus"] or self._cores.count, self._cores.count)
+        wanted = max(1, self.numbers["min_cpus"], ceil(self._busy() - 0.1))
+        count = self._cores.number()
+        return (min(wanted, most) > count) - (min(wanted, most) < count)
+
+    def restart(self) -> None:
+        """Starts the delay anew."""
+        self.since_s = self._now()
+        self._direction = self._wish()
+
+    def notice(self) -> None:
+        """Starts the delay anew if the load has turned."""
+        if self._wish() != self._direction:
+            self.restart()
+
+    def due_s(self) -> float | None:
+        """Returns when a core will be parked or woken, None if nothing is to be done."""
+        if not self._direction:
+            return None
+        return self.since_s + self.numbers["down_delay" if self._direction < 0 else "up_delay"] / 1000.0
+
+    def act(self) -> None:
+        """Parks the highest core or wakes the lowest."""
+        online = self._cores.online
+        if self._direction < 0:
+            online[max(n for n in range(self._cores.count) if online[n])] = 0
+        elif self._direction > 0:
+            online[online.index(0)] = 1
+        self.restart()
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Takes up a state that `save` gave."""
+        super().load(saved)
+        self._direction = self._wish()
+
+    def _text(self, name: str) -> str:
+        return f"{self.numbers[name]}\n"
+
+    def _set(self, name: str, text: str) -> None:
+        if name == "enable":
+            self.enable = switch(text)
+        elif name == "governor":
+            self.governor = word(text, self.governors)
+        else:
+            value = whole(text)
+            if name.endswith("cpus") and value > self._cores.count:
+                fail(errno.EINVAL)
+            self.numbers[name] = value
+        self.restart()
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the files of cpuquiet."""
+        folder = f"{CPU}/cpuquiet"
+        found = {
+            f"{folder}/tegra_cpuquiet/{name}": Node(partial(self._text, name), partial(self._set, name))
+            for name in self.numbers
+        }
+        return found | {
+            f"{folder}/tegra_cpuquiet/enable": Node(lambda: f"{self.enable}\n", partial(self._set, "enable")),
+            f"{folder}/current_governor": Node(lambda: f"{self.governor}\n", partial(self._set, "governor")),
+            f"{folder}/available_governors": fixed(" ".join(self.governors) + " \n"),
+        }
+
+
+class CpuFreq(Part):
+    """The policy that all cores share. Limits keep what was written, clamped; rates are table entries."""
+
+    keeps = ("governor", "min_khz", "max_khz", "speed_khz")
+
+    def __init__(self, twin: Mapping[str, Any], cores: Cores, busy: Callable[[], float], old: bool) -> None:
+        self.table: Sequence[int] = twin["cpu_khz"]
+        self.governors: Sequence[str] = twin["cpu_governors"]
+        self.governor = str(twin["cpu_governor"])
+        self.min_khz, self.max_khz = int(twin["cpu_floor_khz"]), self.table[-1]
+        self.speed_khz = self.min_khz
+        self.throttle = 0
+        self._headroom = float(twin["load_headroom"])
+        self._cores, self._busy, self._old = cores, busy, old
+
+    def rate_khz(self, busy: float, throttled: bool = True) -> int:
+        """Returns the rate under ``busy`` busy cores: a table entry within the limits, less the steps of throttling."""
+        wanted = {"performance": self.max_khz, "powersave": self.min_khz, "userspace": self.speed_khz}.get(
+            self.governor
+        )
+        if wanted is None:
+            wanted = int(self.table[-1] * min(1.0, busy) / self._headroom)
+        inside = [khz for khz in self.table if self.min_khz <= khz <= self.max_khz]
+        rate = next((khz for khz in inside if khz >= wanted), inside[-1])
+        if throttled and self.throttle:
+            rate = min(rate, self.table[max(0, len(self.table) - 1 - self.throttle)])
+        return rate
+
+    def _limits(self, low: int, high: int) -> None:
+        if low > high:
+            fail(errno.EINVAL)
+        low, high = (min(max(khz, self.table[0]), self.table[-1]) for khz in (low, high))
+        if not any(low <= khz <= high for khz in self.table):  # cpufreq_frequency_table_verify: up to the next entry
+            high = next(khz for khz in self.table if khz > high)
+        self.min_khz, self.max_khz = low, high
+
+    def _set_governor(self, text: str) -> None:
+        governor = word(text, self.governors)
+        if governor == "userspace" != self.governor:
+            self.speed_khz = self.rate_khz(self._busy(), throttled=False)
+        self.governor = governor
+
+    def _set_speed(self, text: str) -> None:
+        if self.governor != "userspace":
+            fail(errno.EINVAL)
+        self.speed_khz = whole(text)
+
+    def _speed(self) -> str:
+        return f"{self.rate_khz(0, throttled=False)}\n" if self.governor == "userspace" else "<unsupported>\n"
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the files of every core. On 3.10 those of an offline core are gone, later they stay."""
+        current = Node(lambda: f"{self.rate_khz(self._busy())}\n")
+        everyone = fixed(" ".join(str(n) for n in range(self._cores.count)) + "\n")
+        files = {
+            "scaling_governor": Node(lambda: f"{self.governor}\n", self._set_governor),
+            "scaling_setspeed": Node(self._speed, self._set_speed),
+            "scaling_max_freq": Node(lambda: f"{self.max_khz}\n", lambda text: self._limits(self.min_khz, whole(text))),
+            "scaling_min_freq": Node(lambda: f"{self.min_khz}\n", lambda text: self._limits(whole(text), self.max_khz)),
+            "scaling_cur_freq": current,
+            "cpuinfo_cur_freq": Node(current.read, private=True),
+            "cpuinfo_min_freq": fixed(f"{self.table[0]}\n"),
+            "cpuinfo_max_freq": fixed(f"{self.table[-1]}\n"),
+            "cpuinfo_transition_latency": fixed("300000\n"),
+            "scaling_available_frequencies": fixed(" ".join(map(str, self.table)) + " \n"),
+            "scaling_available_governors": fixed(" ".join(self.governors) + " \n"),
+            "scaling_driver": fixed("tegra\n" if self._old else "tegra-cpufreq\n"),
+            "related_cpus": everyone,
+            "affected_cpus": Node(
+                lambda: " ".join(str(n) for n in range(self._cores.count) if self._cores.is_on(n)) + "\n"
+            ),
+        }
+        found = {}
+        for n in range(self._cores.count):
+            present = partial(self._cores.is_on, n) if self._old and n else None
+            for name, node in files.items():
+                found[f"{CPU}/cpu{n}/cpufreq/{name}"] = Node(node.read, node.write, node.private, present)
+        return found
+
+
+class IdleStates(Part):
+    """The two idle states of each core; ``disable`` = 1 forbids one. Settings without effect on the twin's power."""
+
+    keeps = ("disabled",)
+    names = ("C1", "C7")
+
+    def __init__(self, count: int) -> None:
+        self.disabled = [[0] * len(self.names) for _ in range(count)]
+
+    def _text(self, n: int, m: int) -> str:
+        return f"{self.disabled[n][m]}\n"
+
+    def _set(self, n: int, m: int, text: str) -> None:
+        self.disabled[n][m] = int(whole(text) > 0)
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the cpuidle files."""
+        found = {}
+        for n, row in enumerate(self.disabled):
+            for m in range(len(row)):
+                folder = f"{CPU}/cpu{n}/cpuidle/state{m}"
+                found[f"{folder}/name"] = fixed(f"{self.names[m]}\n")
+                found[f"{folder}/disable"] = Node(partial(self._text, n, m), partial(self._set, n, m))
+        return found
+
+
+class Cluster(Part):
+    """The switch between the fast and the shadow cluster, of which L4T uses only the fast one, G."""
+
+    keeps = ("immediate", "force")
+
+    def __init__(self) -> None:
+        self.immediate = 0
+        self.force = 0
+
+    def _set(self, name: str, text: str) -> None:
+        setattr(self, name, switch(text))
+
+    def _set_active(self, text: str) -> None:
+        word(text, ("G", "g"))
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the files of the cluster switch."""
+        folder = "/sys/kernel/cluster"
+        return {
+            f"{folder}/immediate": Node(lambda: f"{self.immediate}\n", partial(self._set, "immediate")),
+            f"{folder}/force": Node(lambda: f"{self.force}\n", partial(self._set, "force")),
+            f"{folder}/active": Node(lambda: "G\n", self._set_active),
+        }

@@ -1,0 +1,90 @@
+"""The on-board programs in this process, on the twin's system: a byte stream that advances simulated time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import cast
+
+from remote import boards, bundle
+from remote.channel import ChannelTransport
+from remote.errors import LinkLost
+from remote.hosts import Twin
+from remote.onboard.agent import Agent
+from remote.onboard.clockd import Clockd
+from remote.onboard.program import Program as OnBoard
+from remote.onboard.system import System
+from remote.sim import state
+from remote.sim.process import Program
+from remote.sim.system import TwinSystem
+
+
+class TwinLink:
+    """Lets a program have its turns until it has something to say."""
+
+    def __init__(self, program: OnBoard, system: TwinSystem) -> None:
+        self._program = program
+        self._system = system
+
+    def send(self, data: bytes) -> None:
+        self._system.input.feed(data)
+
+    def receive(self) -> bytes:
+        with _unbroken() as broken:
+            while not self._system.outbox and not broken:
+                if self._program.closed:
+                    raise LinkLost("the simulated board has ended the connection")
+                self._program.turn()
+        if broken:
+            raise KeyboardInterrupt
+        data = b"".join(self._system.outbox)
+        self._system.outbox.clear()
+        return data
+
+    def close(self) -> None:
+        self._system.input.feed(b"")
+        while not self._program.closed:
+            self._program.turn()
+
+
+@contextmanager
+def _unbroken() -> Iterator[list[int]]:
+    """Holds Ctrl-C back so that it cannot strike in the middle of a turn; yields a list that it fills."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class TwinTransport(ChannelTransport):
+    """The five verbs on a twin. Closing it saves the twin's state where that was asked for."""
+
+    def __init__(self, host: Twin, programs: dict[str, Program]) -> None:
+        self._kept = state.open_machine(host, boards.load(host.board).twin, programs)
+        machine = self._kept.machine
+        self.machine = machine
+        links = []
+        for kind, user in ((Agent, "nvidia"), (Clockd, "root")):
+            system = TwinSystem(machine, user)
+            # Of the same shape as System, which a test compares, but not of its kind: it shares none of its code.
+            program = kind(cast(System, system), boards.table(), bundle.build_id())
+            machine.attach(program, system)
+            program.start()
+            links.append(TwinLink(program, system))
+        super().__init__(links[0], links[1], bundle.build_id())
+
+    def close(self) -> None:
+        super().close()
+        self._kept.close()

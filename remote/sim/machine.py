@@ -1,0 +1,340 @@
+"""The simulated board: virtual time, kernel, processes, files, heat. Time passes only in `Machine.wait`."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from remote.errors import UsageError
+from remote.sim import silicon
+from remote.sim.files import Files
+from remote.sim.kernel import Kernel, board
+from remote.sim.kernel.node import fail
+from remote.sim.physics import Activity, Clocks
+from remote.sim.process import Program
+from remote.sim.processes import Pipe, SimProcess
+from remote.sim.programs import PROGRAMS
+from remote.sim.rails import monitors
+
+if TYPE_CHECKING:
+    from remote.sim.system import TwinSystem
+
+_PROBES = ("", "lab")
+
+
+class OnBoard(Protocol):
+    """An on-board program as the machine sees it (`remote.onboard.program.Program`)."""
+
+    closed: bool
+
+    def handles(self) -> list[Any]:
+        """Returns what it waits on beside its input."""
+
+    def deadline(self) -> float | None:
+        """Returns when something is due for it."""
+
+    def turn(self) -> None:
+        """Does one round."""
+
+
+def table_for(twin: Mapping[str, Any], release: str) -> dict[str, Any]:
+    """Returns the ``[twin]`` table with the release's own entries on top. Raises UsageError for an unknown release."""
+    releases = twin.get("release", {})
+    if release not in releases:
+        raise UsageError(f"there is no simulated release {release!r}", f"releases: {', '.join(releases)}")
+    merged = dict(twin)
+    del merged["release"]
+    for key, value in releases[release].items():
+        old = merged.get(key)
+        merged[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+class Machine:
+    """A board of kind ``board`` that runs ``release``. The same seed and the same calls give the same texts.
+
+    ``twin`` is the ``[twin]`` table of the board's TOML, ``cores`` how many cores are online at boot, ``probe``
+    ``"lab"`` for a module with the extra power channels, ``programs`` what can be started beside the machine's own.
+    With ``speed="1"`` waiting takes real time too, by way of ``sleep``.
+    """
+
+    def __init__(
+        self,
+        board_name: str,
+        release: str,
+        twin: Mapping[str, Any],
+        *,
+        seed: int = 0,
+        cores: int | None = None,
+        probe: str = "",
+        speed: str = "max",
+        programs: Mapping[str, Program] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.board, self.release, self.seed, self.probe = board_name, release, seed, probe
+        self.twin = table_for(twin, release)
+        self._check_options(cores, probe, speed)
+        self.now_s = float(self.twin["boot_s"])
+        self._next_pid = 1000
+        self.files = Files(int(self.twin["disk_free_bytes"]), ("nvidia", "ubuntu", "root"))
+        self._sleep = sleep if speed == "1" else None
+        self._programs = {**PROGRAMS, **(programs or {})}
+        self._processes: list[SimProcess] = []
+        self._attached: list[tuple[OnBoard, TwinSystem]] = []
+        self._turning: set[int] = set()
+        self._busy_s = [0.0] * int(self.twin["cores"])
+        self._busy_since_s = self.now_s
+        self._activity = silicon.IDLE
+        count = int(self.twin["cores"]) if cores is None else cores
+        self.kernel = Kernel(self.twin, seed, count, self._now, lambda: self._activity)
+        self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, self.kernel.throttle)
+        self._add_sensors()
+
+    def _check_options(self, cores: int | None, probe: str, speed: str) -> None:
+        most = int(self.twin["cores"])
+        if cores is not None and not 1 <= cores <= most:
+            raise UsageError(f"a simulated {self.board} cannot have {cores} cores online", f"cores=1 to cores={most}")
+        if probe not in _PROBES:
+            raise UsageError(f"there is no probe {probe!r}", "probe=lab is the one there is")
+        if speed not in ("max", "1"):
+            raise UsageError(f"speed {speed!r} is not known", "speed=max (as fast as it can) or speed=1 (real time)")
+
+    def _add_sensors(self) -> None:
+        tree, twin = self.kernel.tree, self.twin
+        tree.add(board.memory_nodes(int(twin["memory_bytes"]), lambda: int(twin["memory_bytes"]) - self.free_bytes()))
+        tree.add(board.time_nodes(self._now, self._core_seconds))
+        tree.add(board.thermal_zones(twin["zones"], self._temperature))
+        tree.add(monitors(twin, self.seed, self.probe, self._now, self.silicon.watts))
+
+    # What can be asked
+
+    def _now(self) -> float:
+        return self.now_s
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since 1970 on the board's own calendar: a fixed start plus the time since boot."""
+        return float(self.twin["wall_s"]) + self.now_s
+
+    def take_pid(self) -> int:
+        """Returns the number of a new process; none is used twice on one board."""
+        self._next_pid += 1
+        return self._next_pid
+
+    def alive(self, pid: int) -> bool:
+        """Says whether an on-board program with that number runs."""
+        return any(system.pid() == pid and not program.closed for program, system in self._attached)
+
+    def free_bytes(self) -> int:
+        """Returns the memory that a process can still get."""
+        used = sum(process.memory_bytes for process in self._processes)
+        return int(self.twin["memory_bytes"]) - int(self.twin["memory_used_bytes"]) - used
+
+    def clocks(self, process: SimProcess | None = None, activity: Activity | None = None) -> Clocks:
+        """Returns the rates in effect now, or if ``process`` did ``activity``."""
+        if activity is None:
+            return self.kernel.clocks(self._activity)
+        others = [other.activity for other in self._processes if other is not process]
+        return self.kernel.clocks(silicon.combined([*others, activity]))
+
+    def watts(self, rail: str) -> float:
+        """Returns the true power of a rail now."""
+        return self.silicon.watts()[rail]
+
+    def energy_j(self, rail: str) -> float:
+        """Returns the true energy that went through a rail since the machine was made."""
+        self.settle()
+        return self.silicon.energy_j.get(rail, 0.0)
+
+    def _temperature(self, source: str) -> float:
+        if source.lstrip("-").isdigit():  # a sensor that always says the same
+            return float(source)
+        self.settle()
+        return self.silicon.temperature(source)
+
+    def _core_seconds(self) -> list[float]:
+        self._settle_cores()
+        return self._busy_s
+
+    # Files
+
+    def read(self, path: str, user: str) -> str:
+        """Returns a file's text as ``user``. Raises OSError."""
+        tree = self.kernel.tree
+        if tree.knows(path):
+            return tree.read(path, user == "root")
+        return self.files.load(path, user).decode("utf-8", "replace")
+
+    def load(self, path: str, user: str) -> bytes:
+        """Returns a file's bytes as ``user``. Raises OSError."""
+        if self.kernel.tree.knows(path):
+            return self.read(path, user).encode()
+        return self.files.load(path, user)
+
+    def write(self, path: str, text: str, user: str) -> None:
+        """Writes a node, or replaces the text of an existing file. Raises OSError."""
+        tree = self.kernel.tree
+        if not tree.knows(path):
+            self.files.load(path, user)
+            self.files.save(path, text.encode(), user)
+            return
+        self.settle()
+        tree.write(path, text, user == "root")
+        self.load_changed()
+
+    def refuse(self, path: str, errno_name: str) -> None:
+        """Lets writes to a node fail from now on, with an errno such as ``EIO``; "" ends that."""
+        self.kernel.tree.refuse(path, int(getattr(errno, errno_name)) if errno_name else 0)
+
+    # Load
+
+    def settle(self) -> None:
+        """Accounts for the time since the last event. Called before anything changes."""
+        self.silicon.settle(self.now_s)
+
+    def _settle_cores(self) -> None:
+        span_s, self._busy_since_s = self.now_s - self._busy_since_s, self.now_s
+        load = self._activity.cpu_load
+        for n in range(len(self._busy_s)):
+            if self.kernel.cores.is_on(n):
+                self._busy_s[n] += span_s * min(1.0, max(0.0, load))
+                load -= 1.0
+
+    def load_changed(self) -> None:
+        """Takes up what processes do and what settings are now. The caller has settled."""
+        self._settle_cores()
+        self._activity = silicon.combined(process.activity for process in self._processes)
+        self.silicon.change(self._activity)
+        if self.kernel.quiet is not None:
+            self.kernel.quiet.notice()
+
+    # Programs
+
+    def spawn(self, argv: Sequence[str], env: Mapping[str, str], stdin: str, user: str) -> SimProcess:
+        """Starts a program: by the name of the file, or of the script behind an interpreter. Raises OSError."""
+        names = [PurePosixPath(word).name for word in argv]
+        if names and names[0].startswith("python"):
+            names = [name for name, word in zip(names[1:], argv[1:], strict=True) if not word.startswith("-")]
+        program = self._programs.get(names[0]) if names else None
+        if program is None:
+            fail(errno.ENOENT, argv[0] if argv else "")
+        process = SimProcess(self, program, tuple(argv), env, stdin, user)
+        self._processes.append(process)
+        process.step()
+        return process
+
+    def attach(self, program: OnBoard, system: TwinSystem) -> None:
+        """Lets an on-board program live on this machine: it gets its turns whenever another one waits."""
+        self._attached.append((program, system))
+
+    # Time
+
+    def wait(self, system: TwinSystem, handles: Sequence[Pipe], until_s: float | None) -> list[Pipe]:
+        """Returns the handles that are ready; else lets time pass until one is, or until ``until_s``.
+
+        Returns [] when ``until_s`` has come, or when nothing can ever happen. While ``system``'s program waits, the
+        others on the machine get their turns; a program that waits inside such a turn is answered at once.
+        """
+        nested = bool(self._turning)
+        self._turning.add(id(system))
+        try:
+            while True:
+                ready = [handle for handle in handles if handle.ready]
+                if ready or nested or (until_s is not None and self.now_s >= until_s):
+                    return ready
+                if self._let_others_turn():
+                    continue
+                target_s = self._next_s(inf if until_s is None else until_s)
+                if target_s == inf:
+                    return []
+                self._pass_until(target_s)
+        finally:
+            self._turning.discard(id(system))
+
+    def _let_others_turn(self) -> bool:
+        """Gives each other program a turn that has something to do. Says whether one had."""
+        turned = False
+        for program, system in self._attached:
+            if program.closed or id(system) in self._turning:
+                continue
+            due_s = program.deadline()
+            if (due_s is not None and due_s <= self.now_s) or any(h.ready for h in [system.input, *program.handles()]):
+                program.turn()
+                turned = True
+        return turned
+
+    def _next_s(self, until_s: float) -> float:
+        """Returns the next moment at which something happens; inf for never."""
+        soonest = until_s
+        for process in self._processes:
+            if process.due_s is not None and process.due_s < soonest:
+                soonest = process.due_s
+        for program, system in self._attached:
+            if not program.closed and id(system) not in self._turning:
+                due_s = program.deadline()
+                if due_s is not None and due_s < soonest:
+                    soonest = due_s
+        return soonest
+
+    def _pass_until(self, target_s: float) -> None:
+        """Lets time pass, with all that happens to the board on the way."""
+        while True:
+            at_s = min(target_s, self._next_of_board_s())
+            if at_s > self.now_s:
+                if self._sleep is not None:
+                    self._sleep(at_s - self.now_s)
+                self.now_s = at_s
+            self._act()
+            if at_s >= target_s:
+                return
+
+    def _next_of_board_s(self) -> float:
+        quiet_s = self.kernel.quiet.due_s() if self.kernel.quiet is not None else None
+        return self.silicon.due_s if quiet_s is None else min(quiet_s, self.silicon.due_s)
+
+    def _act(self) -> None:
+        """Does what is due now: heat, cores to park, processes."""
+        now_s, quiet = self.now_s, self.kernel.quiet
+        if self.silicon.due_s <= now_s:
+            self.settle()
+            self.silicon.check(now_s)
+        due_s = quiet.due_s() if quiet is not None else None
+        if quiet is not None and due_s is not None and due_s <= now_s:
+            self.settle()
+            quiet.act()
+            self.load_changed()
+        ended = False
+        for process in self._processes:
+            while process.due_s is not None and process.due_s <= now_s:
+                process.step()
+            ended = ended or process.due_s is None
+        if ended:
+            self._processes = [process for process in self._processes if process.due_s is not None]
+
+    # State
+
+    def save(self) -> dict[str, Any]:
+        """Returns what outlives a command, ready for JSON: settings, time, heat, files. Processes do not."""
+        self.settle()
+        return {
+            "now_s": self.now_s,
+            "next_pid": self._next_pid,
+            "busy_s": self._core_seconds(),
+            "kernel": self.kernel.save(),
+            "silicon": self.silicon.save(),
+            "files": self.files.save_all(),
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Takes up what `save` gave, on a machine that nothing has run on yet."""
+        self.now_s = self._busy_since_s = float(saved["now_s"])
+        self._next_pid = int(saved["next_pid"])
+        self._busy_s = list(saved["busy_s"])
+        self.kernel.load(saved["kernel"])
+        self.silicon.load(saved["silicon"], self.now_s)
+        self.files.load_all(saved["files"])
+        self.load_changed()

@@ -1,0 +1,293 @@
+"""Work -> time, power and heat. Pure: no clock, no files.
+
+Time per layer = max(arithmetic, memory, launches): work is queued ahead, so the slowest of the three paces a layer.
+Power = idle + busy GPU + J per operation + J per byte + busy CPU cores, each scaled with the clocks.
+Heat = two stages, each a capacity behind a resistance.
+
+Dynamic power goes with f V^2, energy per operation with V^2; bandwidth with the EMC clock, launches with the CPU clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar, cast
+
+Precision = Literal["fp32", "fp16"]
+Bound = Literal["arithmetic", "memory", "launch"]
+Record = TypeVar("Record")
+CHANNELS = ("CPU", "GPU", "SOC", "DDR_IO", "DDR")
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Rates in effect, in hertz, and how many CPU cores are online."""
+
+    cpu_hz: float
+    gpu_hz: float
+    emc_hz: float
+    cpus: int = 4
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the silicon is doing: rates averaged over the action, busy CPU cores, share of time the GPU is busy."""
+
+    flops_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    precision: Precision = "fp32"
+    gpu_load: float = 0.0
+    cpu_load: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one layer asks of the GPU, for a whole batch.
+
+    ``flops`` are operations, a multiply-accumulate counting as two; ``bytes`` are read or written in memory.
+    ``outputs`` are results that are accumulated over many terms, 0 in a layer without such. ``columns`` is how many
+    columns the layer's matrix product has (batch x positions); infinite where that limits nothing.
+    """
+
+    name: str
+    flops: float
+    bytes: float
+    outputs: float = 0.0
+    precision: Precision = "fp32"
+    launches: float = 1.0
+    columns: float = math.inf
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the chip can do at best. ``reference_cpu_hz`` is the CPU clock at which launch times were measured."""
+
+    lanes: int
+    fp16_rate: float
+    bytes_per_emc_clock: float
+    reference_cpu_hz: float
+
+
+@dataclass(frozen=True)
+class TimeConstants:
+    """How near a library comes to that best.
+
+    The efficiencies are shares of the peak. ``macs_per_output`` is what starting and ending an accumulation costs, in
+    multiply-accumulates at the FP32 peak; ``half_columns`` the columns at which a matrix product has half its speed.
+    """
+
+    fp32_efficiency: float
+    fp16_efficiency: float
+    bandwidth_efficiency: float
+    launch_s: float
+    macs_per_output: float = 0.0
+    half_columns: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """How long a layer takes, in seconds: ``seconds``, and what each of the three limits alone would take."""
+
+    name: str
+    seconds: float
+    arithmetic_s: float
+    memory_s: float
+    launch_s: float
+
+    @property
+    def bound(self) -> Bound:
+        """The limit that paces this layer."""
+        if self.launch_s >= max(self.arithmetic_s, self.memory_s):
+            return "launch"
+        return "arithmetic" if self.arithmetic_s > self.memory_s else "memory"
+
+
+def layer_time(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> LayerTime:
+    """Returns how long ``work`` takes, in seconds."""
+    arithmetic, memory = arithmetic_s(work, clocks, gpu, constants), memory_s(work, clocks, gpu, constants)
+    launch = launch_s(work, clocks, gpu, constants)
+    return LayerTime(work.name, max(arithmetic, memory, launch), arithmetic, memory, launch)
+
+
+def arithmetic_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
+    """Returns the seconds that the operations alone take."""
+    fp16 = work.precision == "fp16"
+    speed = gpu.fp16_rate * constants.fp16_efficiency if fp16 else constants.fp32_efficiency
+    products = work.flops / speed * (1 + constants.half_columns / work.columns)
+    return (products + 2 * constants.macs_per_output * work.outputs) / (2 * gpu.lanes * clocks.gpu_hz)
+
+
+def memory_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
+    """Returns the seconds that moving the bytes alone takes."""
+    return work.bytes / (gpu.bytes_per_emc_clock * clocks.emc_hz * constants.bandwidth_efficiency)
+
+
+def launch_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
+    """Returns the seconds that the CPU needs to start the layer."""
+    return work.launches * constants.launch_s * gpu.reference_cpu_hz / clocks.cpu_hz
+
+
+def activity(works: Sequence[Work], times: Sequence[LayerTime], spinning: bool) -> Activity:
+    """Returns what the silicon does while ``works`` run over and over.
+
+    With ``spinning`` a CPU core waits busily for the GPU; else the CPU works only to start layers.
+    """
+    seconds = sum(t.seconds for t in times)
+    return Activity(
+        flops_per_s=sum(w.flops for w in works) / seconds,
+        bytes_per_s=sum(w.bytes for w in works) / seconds,
+        precision=works[0].precision,
+        gpu_load=sum(max(t.arithmetic_s, t.memory_s) for t in times) / seconds,
+        cpu_load=1.0 if spinning else min(1.0, sum(t.launch_s for t in times) / seconds),
+    )
+
+
+@dataclass(frozen=True)
+class PowerConstants:
+    """Fitted. ``idle_w``: everything on and nothing running; ``gpu_busy_w``: added by a GPU that is never idle.
+
+    Both in watts at the reference clocks. ``j_per_flop`` is for FP32 there, ``j_per_byte`` for memory.
+    """
+
+    idle_w: float
+    gpu_busy_w: float
+    j_per_flop: float
+    j_per_byte: float
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A clock and its voltage, which rises linearly from ``low_v`` at ``low_hz`` to ``high_v`` at ``high_hz``.
+
+    ``reference_hz`` is where power was fitted.
+    """
+
+    reference_hz: float
+    low_hz: float
+    high_hz: float
+    low_v: float
+    high_v: float
+
+    def energy(self, hz: float) -> float:
+        """Returns V^2 at ``hz`` relative to the reference: what an operation costs."""
+        return (self._volts(hz) / self._volts(self.reference_hz)) ** 2
+
+    def effort(self, hz: float) -> float:
+        """Returns f V^2 at ``hz`` relative to the reference: what a running clock costs."""
+        return hz / self.reference_hz * self.energy(hz)
+
+    def _volts(self, hz: float) -> float:
+        rise = (hz - self.low_hz) / (self.high_hz - self.low_hz)
+        return self.low_v + max(0.0, rise) * (self.high_v - self.low_v)
+
+
+@dataclass(frozen=True)
+class Electrics:
+    """Assumed: where power goes and how it follows the clocks.
+
+    ``idle`` is each channel's part of the idle power, ``fixed`` the part of that which no clock changes; ``byte`` is
+    each channel's part of the energy of a byte. ``module_w`` is what a module draws besides the five channels.
+    """
+
+    cpu: Domain
+    gpu: Domain
+    emc_reference_hz: float
+    cores: int
+    idle: Mapping[str, float]
+    fixed: Mapping[str, float]
+    byte: Mapping[str, float]
+    fp16_energy: float
+    core_w: float
+    module_w: float
+
+
+@dataclass(frozen=True)
+class PowerModel:
+    """All that `power` needs to know of a board."""
+
+    constants: PowerConstants
+    electrics: Electrics
+
+    @classmethod
+    def of(cls, twin: Mapping[str, Any]) -> PowerModel:
+        """Returns the model in a board's ``[twin]`` table: its entries ``power`` and ``electrics``."""
+        table = dict(twin["electrics"])
+        table |= {name: record(Domain, table[name]) for name in ("cpu", "gpu")}
+        return cls(record(PowerConstants, twin["power"]), record(Electrics, table))
+
+
+def power(activity: Activity, clocks: Clocks, model: PowerModel) -> dict[str, float]:
+    """Returns watts per channel.
+
+    CPU, GPU, SOC, DDR_IO and DDR are measured before the regulators and add up to the power of chip and memory;
+    VDD_IN, VDD_GPU and VDD_CPU are the module's own: VDD_IN is that sum with the rest of the module, and contains the
+    other two. Never falls when a clock rises under the same activity.
+    """
+    known, e = model.constants, model.electrics
+    cpu, gpu, emc = e.cpu.effort(clocks.cpu_hz), e.gpu.effort(clocks.gpu_hz), clocks.emc_hz / e.emc_reference_hz
+    clocked = {"CPU": cpu * clocks.cpus / e.cores, "GPU": gpu, "SOC": emc, "DDR_IO": emc, "DDR": emc}
+    watts = {
+        name: known.idle_w * e.idle[name] * (e.fixed[name] + (1 - e.fixed[name]) * clocked[name])
+        + known.j_per_byte * e.byte.get(name, 0.0) * activity.bytes_per_s
+        for name in CHANNELS
+    }
+    watts["CPU"] += e.core_w * activity.cpu_load * cpu
+    j_per_flop = (
+        known.j_per_flop * (e.fp16_energy if activity.precision == "fp16" else 1.0) * e.gpu.energy(clocks.gpu_hz)
+    )
+    watts["GPU"] += known.gpu_busy_w * activity.gpu_load * gpu + j_per_flop * activity.flops_per_s
+    total = sum(watts.values())
+    return {**watts, "VDD_IN": total + e.module_w, "VDD_GPU": watts["GPU"], "VDD_CPU": watts["CPU"]}
+
+
+@dataclass(frozen=True)
+class HeatPath:
+    """From the die through the board, with its heat sink, to the air.
+
+    Capacity and resistance of the two stages in J/K and K/W, and the air in degrees Celsius.
+    """
+
+    die_j_per_k: float
+    die_k_per_w: float
+    board_j_per_k: float
+    board_k_per_w: float
+    ambient_c: float
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How warm die and board are, in degrees Celsius."""
+
+    die_c: float
+    board_c: float
+
+    @classmethod
+    def settled(cls, path: HeatPath, watts: float) -> Heat:
+        """Returns the temperatures after ``watts`` for ever."""
+        board_c = path.ambient_c + watts * path.board_k_per_w
+        return cls(board_c + watts * path.die_k_per_w, board_c)
+
+    def after(self, path: HeatPath, watts: float, seconds: float) -> Heat:
+        """Returns the temperatures after ``seconds`` of constant ``watts``: exact, however long."""
+        end = Heat.settled(path, watts)
+        die, board = self.die_c - end.die_c, self.board_c - end.board_c
+        # d/dt (die, board) = A (die, board) for the distances from the end; A has two eigenvalues, real and negative.
+        into_die = 1 / (path.die_j_per_k * path.die_k_per_w)
+        into_board = 1 / (path.board_j_per_k * path.die_k_per_w)
+        away = 1 / (path.board_j_per_k * path.board_k_per_w)
+        mean, lost = -(into_die + into_board + away) / 2, into_die * away
+        spread = math.sqrt(mean * mean - lost)
+        slow, fast = lost / (mean - spread), mean - spread
+        # exp(A t) = p I + q A, with p and q such that it holds for both eigenvalues.
+        q = (math.exp(slow * seconds) - math.exp(fast * seconds)) / (slow - fast)
+        p = math.exp(slow * seconds) - slow * q
+        return Heat(
+            end.die_c + p * die + q * into_die * (board - die),
+            end.board_c + p * board + q * (into_board * (die - board) - away * board),
+        )
+
+
+def record(kind: type[Record], table: Mapping[str, Any]) -> Record:
+    """Returns a ``kind`` from a TOML table, leaving out keys that it does not have, such as ``source``."""
+    return kind(**{f.name: table[f.name] for f in fields(cast(Any, kind)) if f.name in table})

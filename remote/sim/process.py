@@ -1,0 +1,99 @@
+"""Programs of the twin: generators that say what they do next, so that simulated time passes only there.
+
+A program is handed its `Context` and yields actions. Its return value is the exit code::
+
+    def sleeper(context):
+        yield Out("hello\\n")
+        yield Busy(0.5, Activity(flops_per_s=1e9, bytes_per_s=1e8))
+        return 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from remote.sim.physics import Activity, Clocks
+
+
+@dataclass(frozen=True)
+class Out:
+    """Prints on stdout."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Err:
+    """Prints on stderr."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Lets simulated time pass while the process does nothing."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Lets simulated time pass while the process keeps the hardware busy."""
+
+    seconds: float
+    activity: Activity
+
+
+Action = Out | Err | Sleep | Busy
+
+
+class OutOfBoardMemory(MemoryError):
+    """The board has less memory than was asked for."""
+
+
+class Context(Protocol):
+    """What a program of the twin may ask."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: str
+
+    def now(self) -> float:
+        """Returns the board's monotonic clock in seconds."""
+
+    def random(self) -> int:
+        """Returns a seed that depends on the board, its seed and the time now: noise drawn from it is repeatable."""
+
+    def clocks(self, activity: Activity | None = None) -> Clocks:
+        """Returns the clocks in effect now (settings, load and throttling considered).
+
+        With ``activity``: those that would be in effect if this process did that; governors follow the load.
+        """
+
+    def allocate(self, size_bytes: int) -> None:
+        """Takes memory until the process ends. Raises OutOfBoardMemory."""
+
+    def read(self, path: str) -> str:
+        """Reads a node or file as the process's user. Raises OSError."""
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a node as the process's user. Raises OSError."""
+
+    def load(self, path: str) -> bytes:
+        """Reads a file's bytes. Raises OSError."""
+
+    def save(self, path: str, data: bytes) -> None:
+        """Writes a file. Raises OSError."""
+
+    @property
+    def twin(self) -> Mapping[str, object]:
+        """The ``[twin]`` table of the board's TOML, with the release's own entries on top."""
+
+    @property
+    def release(self) -> str:
+        """The simulated L4T release, such as ``r23.1``."""
+
+
+Program = Callable[[Context], Generator[Action, None, int]]

@@ -1,0 +1,178 @@
+"""Running programs of the twin: a generator each, its outputs, its memory, what it keeps busy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING
+
+from remote.sim.physics import Activity, Clocks
+from remote.sim.process import Action, Busy, Err, Out, OutOfBoardMemory, Program
+
+if TYPE_CHECKING:
+    from remote.sim.machine import Machine
+
+_SIGINT, _SIGKILL = 2, 9
+
+
+class Pipe:
+    """A byte stream that can be waited on; `feed` is the writer's side."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._ended = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether `read` has something to say, be it only the end."""
+        return bool(self._data) or self._ended
+
+    def feed(self, data: bytes) -> None:
+        """Adds bytes; b"" says that nothing more will come."""
+        self._data += data
+        self._ended = self._ended or not data
+
+    def read(self) -> bytes:
+        """Returns what is there now, b"" at the end of the stream."""
+        data = bytes(self._data)
+        self._data.clear()
+        return data
+
+
+class SimProcess:
+    """One started program, with the handles that `remote.onboard.system.Process` has.
+
+    ``due_s`` is when it does its next thing, None once it has ended; ``activity`` is what it keeps busy until then.
+    """
+
+    def __init__(
+        self, machine: Machine, program: Program, argv: tuple[str, ...], env: Mapping[str, str], stdin: str, user: str
+    ) -> None:
+        self.stdout = Pipe()
+        self.stderr = Pipe()
+        self.due_s: float | None = machine.now_s
+        self.activity: Activity | None = None
+        self.memory_bytes = 0
+        self._machine = machine
+        self._code = 0
+        self._name = argv[0]
+        context = ProcessContext(machine, self, argv, env, stdin, user)
+        self._run: Generator[Action, None, int] = program(context)
+
+    def step(self) -> None:
+        """Goes on until the program lets time pass or ends. Files that fail end it with a message, as in a shell."""
+        self._advance(None)
+
+    def _advance(self, signal: BaseException | None) -> None:
+        activity = None
+        try:
+            while True:
+                action = self._run.throw(signal) if signal is not None else next(self._run)
+                signal = None
+                if not isinstance(action, Out | Err):
+                    break
+                if action.text:
+                    (self.stdout if isinstance(action, Out) else self.stderr).feed(action.text.encode())
+            assert self.due_s is not None
+            self.due_s = max(self.due_s, self._machine.now_s) + max(0.0, action.seconds)
+            activity = action.activity if isinstance(action, Busy) else None
+        except StopIteration as stop:
+            self._end(int(stop.value or 0))
+        except KeyboardInterrupt:
+            self._end(-_SIGINT)
+        except OutOfBoardMemory:
+            self._end(-_SIGKILL)
+        except OSError as error:
+            self.stderr.feed(f"{self._name}: {error.filename or ''}: {error.strerror}\n".encode())
+            self._end(1)
+        if activity != self.activity:
+            self._machine.settle()
+            self.activity = activity
+            self._machine.load_changed()
+
+    def _end(self, code: int) -> None:
+        self._run.close()
+        self._code = code
+        self.due_s = None
+        self.memory_bytes = 0
+        self.stdout.feed(b"")
+        self.stderr.feed(b"")
+
+    def exit_code(self) -> int:
+        """Returns the code once both outputs have ended, -N for signal N."""
+        return self._code
+
+    def interrupt(self) -> None:
+        """Does what Ctrl-C does: a program that does not catch KeyboardInterrupt ends."""
+        if self.due_s is not None:
+            self.due_s = self._machine.now_s
+            self._advance(KeyboardInterrupt())
+
+    def kill(self) -> None:
+        """Ends the program at once."""
+        if self.due_s is not None:
+            self._machine.settle()
+            self.activity = None
+            self._end(-_SIGKILL)
+            self._machine.load_changed()
+
+
+class ProcessContext:
+    """What `remote.sim.process.Context` promises a program, for one process."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        process: SimProcess,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        stdin: str,
+        user: str,
+    ) -> None:
+        self.argv, self.env, self.stdin = argv, env, stdin
+        self._machine, self._process, self._user = machine, process, user
+
+    def now(self) -> float:
+        """Returns the board's monotonic clock in seconds."""
+        return self._machine.now_s
+
+    def random(self) -> int:
+        """Returns a seed that depends on the board's seed and the time now."""
+        return random.Random(f"{self._machine.seed} {self._machine.now_s:.9f}").getrandbits(63)
+
+    def clocks(self, activity: Activity | None = None) -> Clocks:
+        """Returns the clocks in effect now, or under ``activity`` of this process."""
+        return self._machine.clocks(self._process, activity)
+
+    def allocate(self, size_bytes: int) -> None:
+        """Takes memory until the process ends. Raises OutOfBoardMemory."""
+        free = self._machine.free_bytes()
+        if size_bytes > free:
+            raise OutOfBoardMemory(f"{size_bytes} bytes asked for, {free} free")
+        self._process.memory_bytes += size_bytes
+
+    def read(self, path: str) -> str:
+        """Reads a node or file. Raises OSError."""
+        return self._machine.read(path, self._user)
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a node. Raises OSError."""
+        self._machine.write(path, text, self._user)
+
+    def load(self, path: str) -> bytes:
+        """Reads a file's bytes. Raises OSError."""
+        return self._machine.load(path, self._user)
+
+    def save(self, path: str, data: bytes) -> None:
+        """Writes a file. Raises OSError."""
+        self._machine.files.save(path, data, self._user)
+
+    @property
+    def twin(self) -> Mapping[str, object]:
+        """The board's numbers for this release."""
+        return self._machine.twin
+
+    @property
+    def release(self) -> str:
+        """The simulated L4T release."""
+        return self._machine.release

@@ -1,0 +1,83 @@
+"""The boards that the contract suite runs on. A backend can be opened again and is then the same board."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.transport import Transport
+
+CPUFREQ = {
+    "scaling_governor": "ondemand",
+    "scaling_available_governors": "performance userspace ondemand",
+    "scaling_min_freq": "102000",
+    "scaling_max_freq": "1734000",
+    "scaling_available_frequencies": "102000 518400 1036800 1734000",
+    "cpuinfo_min_freq": "102000",
+    "cpuinfo_max_freq": "1734000",
+    "scaling_setspeed": "<unsupported>",
+    "related_cpus": "0 1",
+}
+
+
+@dataclass(frozen=True)
+class Backend:
+    """``connect`` opens the board, ``outside`` changes a node behind its back."""
+
+    name: str
+    connect: Callable[[], Transport]
+    outside: Callable[[str, str], None]
+
+
+def local(folder: Path) -> Backend:
+    """Child processes on a tree of files."""
+    from remote.local import connect
+
+    root = folder / "tree"
+    cpu = root / "sys/devices/system/cpu"
+    for number in (0, 1):
+        (cpu / f"cpu{number}").mkdir(parents=True)
+        (cpu / f"cpu{number}/online").write_text("1\n")
+    (cpu / "present").write_text("0-1\n")
+    (cpu / "cpu0/cpufreq").mkdir()
+    for name, text in CPUFREQ.items():
+        (cpu / "cpu0/cpufreq" / name).write_text(f"{text}\n")
+    hwmon = root / "sys/class/hwmon/hwmon3"
+    hwmon.mkdir(parents=True)
+    (hwmon / "power1_input").write_text("2500000\n")
+    (hwmon / "power1_label").write_text("VIN\n")
+    (root / "proc/sys/kernel/random").mkdir(parents=True)
+    (root / "proc/sys/kernel/random/boot_id").write_text("boot-1\n")
+
+    def outside(path: str, text: str) -> None:
+        (root / path.lstrip("/")).write_text(text)
+
+    return Backend("local", lambda: connect(folder / "cache", str(root)), outside)
+
+
+def twin(folder: Path) -> Backend:
+    """The twin in process, its state kept in a file so that it can be opened again."""
+    from remote import hosts
+    from remote.sim.link import TwinTransport
+
+    host = hosts.parse(f"sim:tx1@r23.1,state={folder / 'twin.json'}")
+    assert isinstance(host, hosts.Twin)
+    opened: list[TwinTransport] = []
+
+    def connect() -> Transport:
+        opened.append(TwinTransport(host, {}))
+        return opened[-1]
+
+    def outside(path: str, text: str) -> None:
+        from remote.sim.system import TwinSystem
+
+        TwinSystem(opened[-1].machine, "root").write(path, text)
+
+    return Backend("twin", connect, outside)
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"twin": twin}
+if os.name == "posix":
+    BACKENDS["local"] = local
