@@ -1,0 +1,1 @@
+"""Clock profiles: what a profile asks for, and the ordered steps that bring a board there. Pure: no connections."""
