@@ -1,0 +1,39 @@
+"""What limits a network on a board whose peaks are known, and what the simulated figures rest on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from engines.cost import Precision
+from engines.network import Network
+from engines.simulated.bounds import bounds
+from engines.simulated.work import Flavour, works
+from remote.sim.physics import Clocks, Gpu, TimeConstants, layer_time, record
+
+_FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
+    "caffe": ("caffe", "caffe-cudnn4"),
+    "tensorrt": ("tensorrt", "tensorrt"),
+}
+
+
+def explain(
+    network: Network, batch: int, precision: Precision, toolchain: str, clocks: Clocks, twin: Mapping[str, Any]
+) -> dict[str, float] | None:
+    """Returns the fields of `engines.simulated.bounds.Bounds`; None for a board or toolchain without a model."""
+    if toolchain not in _FLAVOURS or "time" not in twin:
+        return None
+    flavour, constants = _FLAVOURS[toolchain]
+    gpu, pace = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"][constants])
+    return asdict(bounds([layer_time(work, clocks, gpu, pace) for work in works(network, batch, precision, flavour)]))
+
+
+def source(toolchain: str, l4t: str, twin: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns where the constants of a simulated run come from; says "extrapolated" when that is another release."""
+    if toolchain not in _FLAVOURS:
+        return ()
+    table = twin["time"][_FLAVOURS[toolchain][1]]
+    origin = table["source"].removeprefix("measured: ")
+    same = l4t.split(".")[0] == table["l4t"].split(".")[0]
+    return (f"simulated with constants {origin}" + ("" if same else f"; extrapolated to L4T {l4t}"),)

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from engines import toolchains
+from engines.models import Model, load
+from engines.spec import EngineSpec
+from engines.toolchains import Built, Conversation, EngineRun, Put, Request, Run
+from remote.errors import EdgeperfError, EngineError, OutOfMemory, UsageError
+from remote.types import Blob, Completed, Facts, Line
+
+PC = Facts(
+    board="generic-linux",
+    model="",
+    l4t="",
+    kernel="6.1",
+    serial="",
+    machine="",
+    python="/usr/bin/python3",
+    cpus=2,
+    memory_bytes=8_000_000_000,
+    boot_id="b",
+    user="u",
+    cache="/cache",
+    root=False,
+    simulated=False,
+)
+JETSON = replace(PC, board="tx1", l4t="32.7.1", memory_bytes=4_176_478_208)
+OLD = replace(JETSON, l4t="23.1.1")
+
+
+def request(
+    name: str,
+    facts: Facts,
+    cache: Path = Path("unused"),
+    *,
+    model: Model | None = None,
+    batch: int = 2,
+    precision: Literal["fp32", "fp16"] = "fp32",
+    iterations: int | None = None,
+) -> Request:
+    model = model or load("googlenet", batch)
+    spec = EngineSpec(model.name, precision, batch, name, 0, model.digest)
+    return Request(model, spec, facts, 2.0, 10.0, iterations, cache)
+
+
+def hold(conversation: Conversation, answers: list[Completed]) -> tuple[EngineRun, list[Blob], list[Run]]:
+    """Answers files with a path of their name and jobs with ``answers``."""
+    blobs: list[Blob] = []
+    runs: list[Run] = []
+    answer: Any = None
+    try:
+        while True:
+            ask = conversation.send(answer)
+            if isinstance(ask, Put):
+                blobs.append(ask.blob)
+                answer = f"/board/{ask.blob.name}"
+            else:
+                runs.append(ask)
+                answer = answers[len(runs) - 1]
+    except StopIteration as stop:
+        return stop.value, blobs, runs
+
+
+def ended(lines: list[Line], code: int = 0, reason: str = "") -> Completed:
+    return Completed(("x",), code, tuple(lines), (), 1.0, 99.0, reason)
+
+
+def spoken(*events: dict[str, Any], code: int = 0, reason: str = "") -> Completed:
+    return ended([Line(5.0, "stdout", json.dumps(event)) for event in events], code, reason)
+
+
+HELLO = {"event": "hello", "versions": {"onnxruntime": "1.20"}, "device": "cpu"}
+BUILT = {
+    "event": "built",
+    "seconds": 0.5,
+    "cached": False,
+    "engine_bytes": 7,
+    "precision_found": "fp32",
+    "note": "in FP32",
+}
+START = {"event": "start", "t_s": 10.0}
+STOP = {"event": "stop", "t_s": 12.0, "iterations": 3}
+LATENCIES = [{"event": "latencies", "seconds": [0.5, 0.6]}, {"event": "latencies", "seconds": [0.7]}]
+DONE = {"event": "done"}
+PROBED = spoken(HELLO, DONE)
+WHOLE = spoken(HELLO, BUILT, {"event": "warm", "t_s": 9.0, "iterations": 2}, START, STOP, *LATENCIES, DONE)
+
+
+def bench(name: str, facts: Facts, answers: list[Completed], cache: Path = Path("unused"), **options: Any) -> EngineRun:
+    return hold(toolchains.toolchain(name).bench(request(name, facts, cache, **options)), answers)[0]
+
+
+# Choosing
+
+
+@pytest.mark.parametrize(
+    ("l4t", "name"),
+    [("", "onnxruntime"), ("23.1.1", "caffe"), ("28.2.0", "caffe"), ("32.7.1", "tensorrt"), ("36.4.0", "tensorrt")],
+)
+def test_every_release_has_its_default(l4t: str, name: str) -> None:
+    assert toolchains.default(replace(PC, l4t=l4t)) == name
+
+
+def test_an_unknown_toolchain_is_a_usage_error_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="did you mean tensorrt") as caught:
+        toolchains.toolchain("tensort")
+    assert all(name in caught.value.hint for name in toolchains.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [("tensorrt", PC), ("tensorrt", OLD), ("caffe", PC), ("caffe", JETSON), ("onnxruntime", OLD)],
+)
+def test_what_cannot_work_is_refused_before_anything_is_asked(name: str, facts: Facts) -> None:
+    chain = toolchains.toolchain(name)
+    with pytest.raises(UsageError) as caught:
+        next(chain.bench(request(name, facts)))
+    assert "use" in caught.value.hint
+
+
+@pytest.mark.parametrize(("name", "facts"), [("tensorrt", JETSON), ("caffe", OLD), ("onnxruntime", PC)])
+def test_a_batch_beyond_the_memory_is_refused_before_anything_is_asked(name: str, facts: Facts) -> None:
+    with pytest.raises(OutOfMemory, match="batch 5000"):
+        next(toolchains.toolchain(name).bench(request(name, facts, batch=5000)))
+
+
+def test_caffe_does_not_take_an_onnx_file() -> None:
+    model = replace(load("alexnet", 2), source="model.onnx")
+    with pytest.raises(UsageError, match="does not read ONNX"):
+        next(toolchains.toolchain("caffe").bench(request("caffe", OLD, model=model)))
+
+
+def test_caffe_has_nothing_to_build() -> None:
+    with pytest.raises(UsageError):
+        next(toolchains.toolchain("caffe").build(request("caffe", OLD)))
+
+
+# ONNX Runtime
+
+
+def test_the_runner_gets_the_request_and_its_lines_become_a_run(tmp_path: Path) -> None:
+    asked = request("onnxruntime", PC, tmp_path, batch=4, iterations=3)
+    run, blobs, runs = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
+    assert [blob.name for blob in blobs] == ["googlenet.onnx", "runner.zip"]
+    (ask,) = runs
+    assert ask.measured
+    assert ask.job.argv == ("/usr/bin/python3", "/board/runner.zip")
+    sent = json.loads(ask.job.stdin)
+    assert sent["model"] == "/board/googlenet.onnx"
+    assert (sent["batch"], sent["iterations"], sent["duration_s"], sent["cache"]) == (4, 3, 10.0, "/cache")
+    assert run == EngineRun(
+        start_s=10.0,
+        stop_s=12.0,
+        iterations=3,
+        latencies_s=(0.5, 0.6, 0.7),
+        batch=4,
+        scope="host time of one batch",
+        precision_found="fp32",
+        protocol=run.protocol,
+        versions={"onnxruntime": "1.20"},
+        built=Built(0.5, False, 7),
+        notes=("in FP32",),
+    )
+    assert run.images_per_s == 4 * 3 / 2.0
+    assert run.power_valid
+
+
+def test_a_network_is_written_once_and_named_by_its_content(tmp_path: Path) -> None:
+    paths = []
+    for precision in ("fp32", "fp32", "fp16"):
+        asked = request("onnxruntime", PC, tmp_path, precision=precision)
+        _, blobs, _ = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
+        assert blobs[0].path is not None
+        paths.append((blobs[0].path, blobs[0].path.stat().st_mtime_ns))
+    assert paths[0] == paths[1] != paths[2]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_users_file_is_put_as_it_is(tmp_path: Path) -> None:
+    model = replace(load("googlenet", 2), source=str(tmp_path / "mine.onnx"))
+    asked = request("onnxruntime", PC, tmp_path, model=model)
+    _, blobs, _ = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
+    assert (blobs[0].name, blobs[0].path) == ("mine.onnx", tmp_path / "mine.onnx")
+
+
+def test_a_jetson_is_asked_for_onnx_runtime_before_a_model_is_sent(tmp_path: Path) -> None:
+    asked = request("onnxruntime", JETSON, tmp_path)
+    missing = spoken({"event": "failed", "kind": "missing", "what": "none here", "hint": "install it"}, code=1)
+    with pytest.raises(EngineError, match="none here"):
+        hold(toolchains.toolchain("onnxruntime").bench(asked), [missing])
+    assert not list(tmp_path.iterdir())
+    _, _, runs = hold(toolchains.toolchain("onnxruntime").bench(asked), [PROBED, WHOLE])
+    assert [run.measured for run in runs] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("out_of_memory", OutOfMemory),
+        ("model", UsageError),
+        ("engine", EngineError),
+        ("unsupported", EngineError),
+        ("missing", EngineError),
+    ],
+)
+def test_the_runners_failures_become_errors_with_their_hint(
+    kind: str, error: type[EdgeperfError], tmp_path: Path
+) -> None:
+    said = spoken(HELLO, {"event": "failed", "kind": kind, "what": "it broke", "hint": "mend it"}, code=1)
+    with pytest.raises(error, match="it broke") as caught:
+        bench("onnxruntime", PC, [said], tmp_path)
+    assert type(caught.value) is error
+    assert caught.value.hint == "mend it"
+
+
+def test_a_runner_that_died_without_a_word_is_quoted(tmp_path: Path) -> None:
+    dead = ended([Line(1.0, "stderr", "Traceback"), Line(1.0, "stderr", "SyntaxError: here")], code=1)
+    with pytest.raises(EngineError, match="exit code 1") as caught:
+        bench("onnxruntime", PC, [dead], tmp_path)
+    assert "SyntaxError: here" in caught.value.hint
+
+
+def test_a_killed_runner_ran_out_of_memory(tmp_path: Path) -> None:
+    with pytest.raises(OutOfMemory):
+        bench("onnxruntime", PC, [spoken(HELLO, code=-9, reason="signal 9")], tmp_path)
+
+
+def test_what_libraries_print_between_is_passed_over(tmp_path: Path) -> None:
+    noisy = replace(WHOLE, lines=(Line(1.0, "stdout", "{warning}"), Line(1.0, "stdout", "hello"), *WHOLE.lines))
+    assert bench("onnxruntime", PC, [noisy], tmp_path).iterations == 3
+
+
+def test_an_interrupted_run_keeps_what_there_was(tmp_path: Path) -> None:
+    said = spoken(HELLO, BUILT, START, STOP, *LATENCIES, {**DONE, "interrupted": True}, reason="cancelled")
+    run = bench("onnxruntime", PC, [said], tmp_path)
+    assert (run.interrupted, run.iterations, run.images_per_s) == (True, 3, 3.0)
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_a_run_cut_off_anywhere_claims_nothing(count: int, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [HELLO, BUILT, {"event": "warm", "t_s": 9.0}, START, STOP, *LATENCIES]
+    run = bench("onnxruntime", PC, [spoken(*events[:count], code=-9, reason="cancelled")], tmp_path)
+    assert (run.interrupted, run.iterations, run.latencies_s, run.images_per_s) == (True, 0, (), None)
+
+
+# TensorRT
+
+
+def test_tensorrt_gets_the_graph_and_a_users_file_besides(tmp_path: Path) -> None:
+    _, blobs, runs = hold(toolchains.toolchain("tensorrt").bench(request("tensorrt", JETSON)), [WHOLE])
+    assert [blob.name for blob in blobs] == ["runner.zip"]
+    sent = json.loads(runs[0].job.stdin)
+    assert sent["model"] is None
+    assert json.loads(sent["graph"])["name"] == "googlenet"
+    model = replace(load("googlenet", 2), source="mine.onnx")
+    _, blobs, _ = hold(toolchains.toolchain("tensorrt").bench(request("tensorrt", JETSON, model=model)), [WHOLE])
+    assert [blob.name for blob in blobs] == ["mine.onnx", "runner.zip"]
+
+
+def test_a_build_is_not_a_measured_run() -> None:
+    built, _, runs = hold(
+        toolchains.toolchain("tensorrt").build(request("tensorrt", JETSON)), [spoken(HELLO, BUILT, DONE)]
+    )
+    assert [run.measured for run in runs] == [False]
+    assert (built.iterations, built.built) == (0, Built(0.5, False, 7))
+
+
+# Caffe
+
+
+def glog(*texts: str) -> list[Line]:
+    return [Line(20.0 + n, "stderr", f"I1113 21:44:42.726897     1 caffe.cpp:412] {t}") for n, t in enumerate(texts)]
+
+
+def caffe_time(iterations_ms: list[float], backward_ms: float = 0.0) -> Completed:
+    mean = sum(iterations_ms) / len(iterations_ms) - backward_ms
+    return ended(
+        glog(
+            "*** Benchmark begins ***",
+            f"Testing for {len(iterations_ms)} iterations.",
+            *(f"Iteration: {n} forward-backward time: {ms} ms." for n, ms in enumerate(iterations_ms, 1)),
+            f"Average Forward pass: {mean} ms.",
+            f"Average Backward pass: {backward_ms} ms.",
+            "*** Benchmark ends ***",
+        )
+    )
+
+
+def test_caffe_runs_as_many_iterations_as_fill_the_duration() -> None:
+    asked = request("caffe", OLD)
+    run, blobs, runs = hold(
+        toolchains.toolchain("caffe").bench(asked), [caffe_time([150.0, 130.0, 125.0]), caffe_time([125.0] * 80)]
+    )
+    assert blobs[0].data.decode().count('name: "googlenet"') == 1
+    assert [(ask.job.argv[-1], ask.measured) for ask in runs] == [("3", False), ("80", True)]
+    assert runs[0].job.argv[:-1] == ("caffe", "time", "--model=/board/googlenet.prototxt", "-gpu", "0", "-iterations")
+    assert (run.start_s, run.stop_s, run.iterations) == (20.0, 101.0, 80)
+    assert run.images_per_s == pytest.approx(2 / 0.125)
+    assert run.power_valid
+    assert "average forward pass" in run.protocol
+
+
+def test_caffe_runs_at_least_ten_iterations() -> None:
+    _, _, runs = hold(toolchains.toolchain("caffe").bench(request("caffe", OLD)), [caffe_time([9e3] * 3)] * 2)
+    assert runs[1].job.argv[-1] == "10"
+
+
+def test_iterations_asked_for_need_no_short_run() -> None:
+    _, _, runs = hold(
+        toolchains.toolchain("caffe").bench(request("caffe", OLD, iterations=30)), [caffe_time([9.0] * 30)]
+    )
+    assert [(ask.job.argv[-1], ask.measured) for ask in runs] == [("30", True)]
+
+
+def test_fp16_is_the_program_beside() -> None:
+    asked = request("caffe", OLD, precision="fp16", iterations=1)
+    _, _, runs = hold(toolchains.toolchain("caffe").bench(asked), [caffe_time([9.0])])
+    assert runs[0].job.argv[0] == "caffe_fp16"
+
+
+def test_with_backward_passes_there_is_throughput_but_no_latency_and_no_power_of_inference() -> None:
+    run = bench("caffe", OLD, [caffe_time([30.0] * 12, backward_ms=20.0)], iterations=12)
+    assert run.images_per_s == pytest.approx(2 / 0.010)
+    assert run.latencies_s == ()
+    assert not run.power_valid
+    assert run.power_missing in run.notes
+
+
+FAILED = "Check failed: error == cudaSuccess (2 vs. 0)  out of memory"
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "match"),
+    [
+        (ended([Line(1.0, "stderr", FAILED)], 134), OutOfMemory, "does not fit"),
+        (
+            ended(glog("Check failed: registry.count(type) == 1 Unknown layer type: Q"), 134),
+            EngineError,
+            "Unknown layer",
+        ),
+        (ended(glog("*** Benchmark begins ***"), 0), EngineError, "without a result"),
+        (ended(glog("*** Benchmark begins ***"), -15, "timeout"), EngineError, "timeout"),
+        (replace(caffe_time([9.0] * 3), exit_code=1), EngineError, "exit code 1"),
+    ],
+    ids=["memory", "layer", "short", "timeout", "code"],
+)
+def test_a_failed_caffe_gives_no_figures(said: Completed, error: type[EdgeperfError], match: str) -> None:
+    with pytest.raises(error, match=match):
+        bench("caffe", OLD, [said], iterations=3)
+
+
+@pytest.mark.parametrize("answers", [0, 1], ids=["short run", "measured run"])
+def test_an_interrupted_caffe_claims_nothing(answers: int) -> None:
+    cut = ended(glog("*** Benchmark begins ***"), -2, "cancelled")
+    run = bench("caffe", OLD, [caffe_time([9.0] * 3)] * answers + [cut])
+    assert (run.interrupted, run.iterations, run.images_per_s) == (True, 0, None)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from math import inf
+from typing import Literal
+
+import pytest
+
+from engines.cost import cost
+from engines.network import Conv, Dropout, FullyConnected, Input, MatMul, Network, ReLU
+from engines.networks import BUILTIN
+from engines.simulated.work import Flavour, works
+from remote.sim.physics import Work
+
+FLAVOURS: tuple[Flavour, ...] = ("caffe", "tensorrt")
+
+
+def by_name(model: str, batch: int, flavour: Flavour, precision: Literal["fp32", "fp16"] = "fp32") -> dict[str, Work]:
+    return {work.name: work for work in works(BUILTIN[model](), batch, precision, flavour)}
+
+
+@pytest.mark.parametrize("model", sorted(BUILTIN))
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_every_layer_has_a_row_in_the_order_of_the_network(model: str, flavour: Flavour) -> None:
+    network = BUILTIN[model]()
+    rows = works(network, 2, "fp16", flavour)
+    assert [row.name for row in rows] == [layer.name for layer in network.layers]
+    assert {row.precision for row in rows} == {"fp16"}
+
+
+@pytest.mark.parametrize("model", sorted(BUILTIN))
+def test_caffe_does_all_operations_that_the_network_costs(model: str) -> None:
+    network = BUILTIN[model]()
+    paid = [row for row in cost(network, 4) if row.kind not in ("Dropout", "Reshape")]
+    assert sum(work.flops for work in works(network, 4, "fp32", "caffe")) == sum(row.operations for row in paid)
+
+
+def test_caffe_starts_each_group_and_each_input_of_a_concatenation() -> None:
+    alexnet, googlenet = by_name("alexnet", 1, "caffe"), by_name("googlenet", 1, "caffe")
+    assert (alexnet["conv1"].launches, alexnet["conv2"].launches, alexnet["drop6"].launches) == (1, 2, 0)
+    assert googlenet["inception_3a/output"].launches == 4
+
+
+def test_caffe_reads_and_writes_once_more_to_add_a_bias() -> None:
+    network = BUILTIN["alexnet"]()
+    conv1 = next(row for row in cost(network, 1) if row.name == "conv1")
+    assert by_name("alexnet", 1, "caffe")["conv1"].bytes == conv1.read_bytes + 3 * conv1.written_bytes
+
+
+def test_tensorrt_fuses_activations_and_leaves_out_what_only_passes_on() -> None:
+    googlenet = by_name("googlenet", 1, "tensorrt")
+    for name in ("conv1/relu_7x7", "inception_3a/output", "pool5/drop_7x7_s1"):
+        assert googlenet[name] == Work(name, 0.0, 0.0, 0.0, "fp32", 0.0)
+    assert googlenet["pool1/norm1"].launches == 1
+
+
+def test_tensorrt_runs_an_activation_that_follows_nothing_to_fuse_with() -> None:
+    network = Network("n", (Input("data", (3, 8, 8)),), (ReLU("r", ("data",)),), ("r",))
+    (work,) = works(network, 1, "fp32", "tensorrt")
+    assert work.flops > 0
+    assert work.launches == 1
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_fp16_halves_the_bytes_and_keeps_the_operations(flavour: Flavour) -> None:
+    single, half = (by_name("alexnet", 4, flavour, p) for p in ("fp32", "fp16"))
+    assert all(single[name].bytes == 2 * half[name].bytes for name in single)
+    assert all(single[name].flops == half[name].flops for name in single)
+
+
+def test_columns_are_batch_times_positions_and_a_vector_has_no_tile_to_fill() -> None:
+    layers = (
+        Conv.square("conv", "data", 8, 3),
+        ReLU("relu", ("conv",)),
+        FullyConnected("fc", ("relu",), 10),
+        Dropout("drop", ("fc",)),
+    )
+    network = Network("n", (Input("data", (3, 6, 6)),), layers, ("drop",))
+    one, five = ({w.name: w for w in works(network, batch, "fp32", "caffe")} for batch in (1, 5))
+    assert (one["conv"].columns, five["conv"].columns) == (16, 80)
+    assert (one["fc"].columns, five["fc"].columns) == (inf, 5)
+    assert (one["relu"].columns, one["relu"].outputs) == (inf, 0)
+
+
+def test_a_product_of_two_computed_tensors_is_a_product_too() -> None:
+    network = Network("n", (Input("a", (4, 6)), Input("b", (6, 5))), (MatMul("m", ("a", "b")),), ("m",))
+    (work,) = works(network, 2, "fp32", "tensorrt")
+    assert (work.columns, work.outputs) == (8, 2 * 4 * 5)
