@@ -1,0 +1,253 @@
+"""The measurement: lock the clocks, measure idle, run the network, sample the rails, put the board back.
+
+A flow: a board and a request in, a record out; no printing, no files.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from clockprofiles.plan import ClockPlan
+from clockprofiles.profile import load as load_profile
+from clockprofiles.profile import override
+from edgeperf import __version__, figures
+from edgeperf.clocks import owner, plan_for
+from edgeperf.record import SCHEMA, Bench, BoardInfo, Build, Clocks, Spec
+from edgeperf.verdict import judge
+from engines import models, toolchains
+from engines.cost import Precision
+from engines.simulated.explain import source
+from engines.spec import EngineSpec
+from engines.toolchains import Conversation, EngineRun, Put
+from remote.board import Board, leased
+from remote.errors import BoardError, Interrupted
+from remote.hosts import Twin
+from remote.types import Job, Outcome, Sampling, Series
+
+Phase = Callable[[str, float], AbstractContextManager[None]]
+"""Tells what is going on and how many seconds it will take."""
+
+WATCHED = ("cpu.hz", "gpu.hz", "emc.hz", "gpu.load")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure and how. ``profile`` None: maxperf where clocks can be locked, else as found."""
+
+    model: str
+    precision: Precision = "fp32"
+    batch: int = 1
+    toolchain: str | None = None
+    profile: str | None = None
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 10.0
+    warmup_s: float = 2.0
+    iterations: int | None = None
+    rail_rate_hz: float = 20.0
+    idle_s: float = 3.0
+    seed: int = 0
+    require_lock: bool = False
+
+
+@dataclass(frozen=True)
+class Locked:
+    """How the clocks are held: by ``plan``, or ``floating`` with the reason why not."""
+
+    plan: ClockPlan | None
+    outcomes: tuple[Outcome, ...] = ()
+    floating: str = ""
+
+
+def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Toolchain, toolchains.Request]:
+    """Returns the toolchain and what it is asked, nothing having been touched yet. Raises UsageError."""
+    facts = board.transport.facts
+    chain = toolchains.toolchain(request.toolchain or toolchains.default(facts))
+    model = models.load(request.model, request.batch)
+    spec = EngineSpec(model.name, request.precision, request.batch, chain.name, request.seed, model.digest)
+    return chain, toolchains.Request(
+        model, spec, facts, request.warmup_s, request.duration_s, request.iterations, cache / "models"
+    )
+
+
+def choose_clocks(request: Request, board: Board) -> Locked:
+    """Returns how the clocks are to be held. Raises BoardError when a lock was asked for and cannot be had."""
+    facts = board.transport.facts
+    name = request.profile
+    why = ""
+    if name is None and board.spec.name == "generic-linux" and not request.clocks:
+        why = "they are left as found on this kind of machine; --profile maxperf locks them"
+    elif name is None and not facts.root:
+        why = f"{facts.user} may not set them on this board"
+    if why and request.require_lock:
+        raise BoardError(f"the clocks cannot be locked: {why}", "leave out --require-lock, or name a --profile")
+    if why:
+        return Locked(None, floating=why)
+    return Locked(plan_for(board, override(load_profile(name or "maxperf"), request.clocks)))
+
+
+def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
+    """Returns the record of one measurement; of an interrupted one what there was by then.
+
+    Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet.
+    """
+    chain, asked = prepare(request, board, cache)
+    locked = choose_clocks(request, board)
+    steps = locked.plan.steps if locked.plan else ()
+    transport = board.transport
+    sampling = Sampling(
+        rails=tuple(transport.rails),
+        rate_hz=request.rail_rate_hz,
+        readings=tuple(name for name in transport.readings if name in WATCHED or name.startswith("temp.")),
+        seed=request.seed,
+    )
+    pace = 1.0 if paced(board) else 0.0
+    with leased(board, steps, owner()) as outcomes:
+        locked = _check_lock(request, replace(locked, outcomes=outcomes))
+        idle: tuple[Series, ...] = ()
+        if sampling.rails and request.idle_s > 0:
+            with phase(f"measuring {board.host.text} at idle", pace * request.idle_s):
+                idle = _idle(board, request.idle_s, sampling)
+        span = 2.0 + request.warmup_s + request.duration_s
+        with phase(f"running {asked.model.name} on {board.host.text}", pace * span):
+            run, series = converse(chain.bench(asked), board, sampling)
+    return _record(request, board, asked, locked, run, idle, series)
+
+
+def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
+    """Returns what became of building an engine, under the clocks that it will run at. Raises as `measure` does."""
+    chain, asked = prepare(request, board, cache)
+    locked = choose_clocks(request, board)
+    with (
+        leased(board, locked.plan.steps if locked.plan else (), owner()),
+        phase(f"building {asked.model.name} for {board.host.text}", 10.0 if paced(board) else 0.0),
+    ):
+        run, _ = converse(chain.build(asked), board, None)
+    facts = board.transport.facts
+    return Build(
+        schema=SCHEMA,
+        kind="build",
+        simulated=facts.simulated,
+        host=board.host.text,
+        board=board.spec.name,
+        l4t=facts.l4t,
+        spec=_spec(request, asked, run),
+        built=run.built,
+        versions=run.versions,
+        notes=run.notes,
+    )
+
+
+def paced(board: Board) -> bool:
+    """Says whether a run takes real time; a twin's does not unless it was asked to."""
+    return not isinstance(board.host, Twin) or board.host.speed == "1"
+
+
+def converse(talk: Conversation, board: Board, sampling: Sampling | None) -> tuple[EngineRun, tuple[Series, ...]]:
+    """Gives a toolchain what it asks for; returns what it made of it, and what was sampled beside the measured job."""
+    series: tuple[Series, ...] = ()
+    ask = next(talk)
+    try:
+        while True:
+            if isinstance(ask, Put):
+                ask = talk.send(board.transport.put(ask.blob))
+                continue
+            completed = board.transport.run(replace(ask.job, sampling=sampling) if ask.measured else ask.job)
+            if completed.reason == "cancelled" and not ask.measured:
+                raise Interrupted("interrupted before the measurement began")
+            series = completed.series
+            ask = talk.send(completed)
+    except StopIteration as end:
+        return end.value, series
+
+
+def _idle(board: Board, seconds: float, sampling: Sampling) -> tuple[Series, ...]:
+    completed = board.transport.run(Job(duration_s=seconds, sampling=sampling))
+    if completed.reason == "cancelled":
+        raise Interrupted("interrupted before the measurement began")
+    return completed.series
+
+
+def _check_lock(request: Request, locked: Locked) -> Locked:
+    refused = [f"{row.knob}: {row.why}" for row in locked.outcomes if row.result == "refused"]
+    if refused and request.require_lock:
+        raise BoardError(f"the clocks cannot be locked: {'; '.join(refused)}", "see `edgeperf doctor`")
+    if refused:
+        return replace(locked, floating=f"the board refused {'; '.join(refused)}")
+    if locked.plan and not locked.plan.steps and not locked.plan.kept:
+        return replace(locked, floating="this machine has no settings of the profile")
+    return locked
+
+
+def _record(
+    request: Request,
+    board: Board,
+    asked: toolchains.Request,
+    locked: Locked,
+    run: EngineRun,
+    idle: tuple[Series, ...],
+    series: tuple[Series, ...],
+) -> Bench:
+    facts = board.transport.facts
+    window = figures.window(run, series, board.spec.totals, tuple(board.transport.rails), idle)
+    chain = asked.spec.toolchain
+    rates = figures.rates(locked.plan.asked if locked.plan else None)
+    accepted = figures.accepted(locked.plan, locked.outcomes)
+    evidence = figures.evidence(request.precision, request.rail_rate_hz, run, window, accepted, locked.floating)
+    return Bench(
+        schema=SCHEMA,
+        kind="bench",
+        simulated=facts.simulated,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        host=board.host.text,
+        board=BoardInfo(
+            board.spec.name,
+            facts.model,
+            facts.l4t,
+            facts.serial,
+            facts.kernel,
+            facts.machine or facts.cpu_model,
+            facts.cpus,
+            facts.memory_bytes,
+        ),
+        spec=_spec(request, asked, run),
+        clocks=Clocks(locked.plan.profile.name if locked.plan else None, rates, window.effective),
+        throughput_per_s=figures.figure(window.throughput),
+        latency_s=window.latency,
+        power_w=window.power,
+        power_missing=window.power_missing,
+        images_per_s_per_w=figures.figure(window.images_per_s_per_w),
+        energy_j_per_image=figures.figure(window.energy_j_per_image),
+        edp_js=window.edp_js,
+        sampling=figures.sampling(request.rail_rate_hz, window),
+        conditions=window.conditions,
+        bounds=figures.bounds(asked, window.effective, board.spec.twin),
+        verdict=judge(evidence),
+        notes=(
+            *board.transport.journal.notes,
+            *(locked.plan.notes if locked.plan else ()),
+            *run.notes,
+            *(source(chain, facts.l4t, board.spec.twin) if facts.simulated else ()),
+        ),
+        protocol=run.protocol,
+        samples_s=run.latencies_s,
+        rail_samples_w={item.id: {"t_s": item.times_s, "w": item.values} for item in window.rail_series},
+        engine={"built": run.built, "versions": dict(run.versions), "layers_s": dict(run.layers_s)},
+        made_with={"edgeperf": __version__, "python": platform.python_version(), **run.versions},
+    )
+
+
+def _spec(request: Request, asked: toolchains.Request, run: EngineRun) -> Spec:
+    return Spec(
+        asked.model.name,
+        request.precision,
+        request.batch,
+        asked.spec.toolchain,
+        asked.key,
+        run.precision_found,
+        request.seed,
+    )

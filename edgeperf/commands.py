@@ -1,0 +1,56 @@
+"""The commands that run networks: choose the host, measure, save, show."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from edgeperf import config, store
+from edgeperf.bench import Request, measure
+from edgeperf.bench import build as build_engine
+from edgeperf.record import Bench, plain, to_json
+from edgeperf.report import report
+from edgeperf.ui import Ui
+from edgeperf.words import build_text
+from remote.board import Board
+from remote.hosts import Host
+
+
+class Open(Protocol):
+    """Opens a board; with ``engines`` a twin can also run networks."""
+
+    def __call__(self, host: Host, *, engines: bool = False) -> AbstractContextManager[Board]:
+        """Opens it for the length of a `with`."""
+
+
+def bench(request: Request, host: str | None, out: Path | None, json: bool, ui: Ui, opened: Open) -> int:
+    """Measures, saves and shows. Returns the exit code: 0, 8 for an INVALID result, 130 for an interrupted one."""
+    if out is not None:
+        store.check(out)
+    chosen = config.choose(host)
+    if chosen.note:
+        ui.note(chosen.note)
+    with opened(chosen.host, engines=True) as board:
+        record = measure(request, board, config.cache_folder(), ui.phase)
+    path = out or store.new_path(config.data_folder() / "results", record.created, record.spec.model)
+    text = to_json(record)
+    store.save(text, path)
+    ui.result(text if json else f"{report(plain(record))}\nsaved       {path}")
+    return _code(record)
+
+
+def build(request: Request, host: str | None, json: bool, ui: Ui, opened: Open) -> None:
+    """Builds an engine and shows what became of it."""
+    chosen = config.choose(host)
+    if chosen.note:
+        ui.note(chosen.note)
+    with opened(chosen.host, engines=True) as board:
+        record = build_engine(request, board, config.cache_folder(), ui.phase)
+    ui.result(to_json(record) if json else build_text(record))
+
+
+def _code(record: Bench) -> int:
+    if any(reason.code == "interrupted" for reason in record.verdict.reasons):
+        return 130
+    return 8 if record.verdict.state == "INVALID" else 0

@@ -1,0 +1,210 @@
+"""From samples to figures: what a run and what was sampled beside it say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from clockprofiles.plan import ClockPlan
+from clockprofiles.targets import Asked
+from edgeperf import power, stats
+from edgeperf.record import Figure, Latency, Power, Rates, Sampling
+from edgeperf.stats import Estimate
+from edgeperf.verdict import CLOCK_TOLERANCE, Evidence
+from engines import toolchains
+from engines.simulated.explain import explain
+from engines.toolchains import EngineRun
+from remote.boards import Total
+from remote.sim.physics import Clocks
+from remote.types import Outcome, Series
+
+CLOCKS = ("cpu", "gpu", "emc")
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the measured window gave. None where there is nothing to say it from."""
+
+    throughput: Estimate | None
+    latency: Latency | None
+    measured: power.Power | None
+    power: Power | None
+    power_missing: str | None
+    images_per_s_per_w: Estimate | None
+    energy_j_per_image: Estimate | None
+    edp_js: float | None
+    effective: Rates
+    seen_hz: Mapping[str, Sequence[float | None]]
+    conditions: Mapping[str, Any]
+    rail_series: tuple[Series, ...]
+    seconds: float
+
+
+def window(
+    run: EngineRun,
+    series: Sequence[Series],
+    totals: Sequence[Total],
+    rails: Sequence[str],
+    idle: Sequence[Series],
+) -> Window:
+    """Returns the figures of a run, cut by its own marks."""
+    seconds = run.stop_s - run.start_s
+    speed = None
+    if run.iterations and seconds > 0:
+        speed = stats.throughput(run.iterations * run.batch, run.start_s, run.stop_s, run.latencies_s)
+    rail_series = tuple(item for item in series if item.id in rails)
+    found = _power(run, rail_series, power.choose_total(totals, rails), rails)
+    measured = found if isinstance(found, power.Power) else None
+    watts = measured.total if measured else None
+    readings = {item.id: _cut(item, run.start_s, run.stop_s) for item in series if item.id not in rails}
+    seen = {name: readings[f"{name}.hz"].values for name in CLOCKS if f"{name}.hz" in readings}
+    return Window(
+        throughput=speed,
+        latency=_latency(run),
+        measured=measured,
+        power=_watts(measured, _idle_w(idle, totals, rails)) if measured else None,
+        power_missing=found.why if isinstance(found, power.Missing) else None,
+        images_per_s_per_w=stats.ratio_interval(speed, watts) if speed and watts else None,
+        energy_j_per_image=stats.ratio_interval(watts, speed) if speed and watts else None,
+        edp_js=stats.energy_delay(watts, speed).value if speed and watts else None,
+        effective=Rates(*(_middle(seen.get(name, ())) for name in CLOCKS)),
+        seen_hz=seen,
+        conditions=_conditions(readings),
+        rail_series=rail_series,
+        seconds=seconds,
+    )
+
+
+def _power(
+    run: EngineRun, series: Sequence[Series], total: Total | None, rails: Sequence[str]
+) -> power.Power | power.Missing:
+    if run.power_missing:
+        return power.Missing(run.power_missing)
+    if not rails:
+        return power.Missing("this machine has no power sensor that edgeperf can read")
+    if run.stop_s <= run.start_s:
+        return power.Missing("the run ended before its window began")
+    return power.measure(series, total, run.start_s, run.stop_s)
+
+
+def _idle_w(idle: Sequence[Series], totals: Sequence[Total], rails: Sequence[str]) -> float | None:
+    times = [moment for item in idle for moment in item.times_s]
+    if not times or min(times) == max(times):
+        return None
+    found = power.measure(idle, power.choose_total(totals, rails), min(times), max(times))
+    return found.total.value if isinstance(found, power.Power) else None
+
+
+def _watts(found: power.Power, idle_w: float | None) -> Power:
+    rails = {name: rail.value for name, rail in found.rails_w.items()}
+    return Power(found.total.value, found.total.ci95, rails, found.scope, found.leaves_out, idle_w)
+
+
+def _latency(run: EngineRun) -> Latency | None:
+    if not run.latencies_s:
+        return None
+    ordered = sorted(run.latencies_s)
+    p50, p90, p95, p99 = (stats.percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99))
+    return Latency(sum(ordered) / len(ordered), p50, p90, p95, p99, run.scope)
+
+
+def _cut(series: Series, start_s: float, stop_s: float) -> Series:
+    """Returns the samples inside the window; of a window too short for one, the nearest before it ends."""
+    pairs = list(zip(series.times_s, series.values, strict=True))
+    inside = [pair for pair in pairs if start_s <= pair[0] <= stop_s]
+    inside = inside or [pair for pair in pairs if pair[0] <= stop_s][-1:]
+    return Series(series.id, tuple(t for t, _ in inside), tuple(v for _, v in inside), series.late_s)
+
+
+def _middle(values: Sequence[float | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(median(known)) if known else None
+
+
+def _conditions(readings: Mapping[str, Series]) -> dict[str, Any]:
+    heat = {}
+    for name, series in readings.items():
+        known = [value for value in series.values if value is not None]
+        if name.startswith("temp.") and known:
+            heat[name.removeprefix("temp.")] = {"start": known[0], "max": max(known), "end": known[-1]}
+    load = [value for value in readings["gpu.load"].values if value is not None] if "gpu.load" in readings else []
+    return {"temperatures_c": heat, "gpu_load": sum(load) / len(load) if load else None}
+
+
+def figure(estimate: Estimate | None) -> Figure | None:
+    """Returns an estimate as the record keeps it."""
+    return Figure(estimate.value, estimate.ci95) if estimate else None
+
+
+def sampling(asked_hz: float, found: Window) -> Sampling | None:
+    """Returns how the rails were sampled, None without rails."""
+    if found.measured is None:
+        return None
+    return Sampling(asked_hz, found.measured.achieved_hz, found.measured.fresh_share)
+
+
+def rates(asked: Asked | None) -> Rates:
+    """Returns what a plan asks of the clocks."""
+    return Rates(asked.cpu_hz, asked.gpu_hz, asked.emc_hz) if asked else Rates(None, None, None)
+
+
+def accepted(plan: ClockPlan | None, outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Returns the rates that a lock holds, in hertz: as asked, or what a driver clamped them to."""
+    if plan is None:
+        return {}
+    wanted = {name: getattr(plan.asked, f"{name}_hz") for name in CLOCKS}
+    for row in outcomes:
+        name = row.knob.partition(".")[0].rstrip("0123456789")
+        if row.result == "clamped" and name in wanted and isinstance(row.now, int):
+            wanted[name] = row.now
+    return {name: float(hz) for name, hz in wanted.items() if hz is not None}
+
+
+def evidence(
+    precision: str,
+    rail_rate_hz: float,
+    run: EngineRun,
+    found: Window,
+    accepted_hz: Mapping[str, float],
+    floating: str,
+) -> Evidence:
+    """Returns what the verdict is to be made from."""
+    measured = found.measured
+    lost = found.power_missing if found.rail_series and not run.power_missing else None
+    return Evidence(
+        window_s=max(0.0, found.seconds),
+        power_missing=lost or "",
+        asked_hz=rail_rate_hz if measured else 0.0,
+        achieved_hz=measured.achieved_hz if measured else None,
+        fresh_share=measured.fresh_share if measured else None,
+        longest_gap_s=measured.longest_gap_s if measured else 0.0,
+        clocks_asked_hz=accepted_hz,
+        clocks_seen_hz=found.seen_hz,
+        unlocked=floating,
+        throttled_share=_sagging(accepted_hz, found.seen_hz),
+        interrupted=run.interrupted,
+        precision_asked=precision,
+        precision_found=run.precision_found or "",
+        on_cpu=run.versions.get("device", "CPU").upper() == "CPU" and "onnxruntime" in run.versions,
+        drift=stats.drift(run.latencies_s) if len(run.latencies_s) >= 30 else None,
+    )
+
+
+def _sagging(accepted_hz: Mapping[str, float], seen_hz: Mapping[str, Sequence[float | None]]) -> float:
+    """Returns the largest share of readings of a locked clock that are below its lock, as heat or current make it."""
+    shares = [0.0]
+    for name, asked in accepted_hz.items():
+        known = [hz for hz in seen_hz.get(name, ()) if hz is not None]
+        if known:
+            shares.append(sum(hz < asked * (1 - CLOCK_TOLERANCE) for hz in known) / len(known))
+    return max(shares)
+
+
+def bounds(asked: toolchains.Request, effective: Rates, twin: Mapping[str, Any]) -> dict[str, float] | None:
+    """Returns what limits the run at its effective clocks, by the board's model; None where it has none."""
+    if not (effective.gpu_hz and effective.emc_hz and effective.cpu_hz):
+        return None
+    clocks = Clocks(effective.cpu_hz, effective.gpu_hz, effective.emc_hz)
+    return explain(asked.model.network, asked.spec.batch, asked.spec.precision, asked.spec.toolchain, clocks, twin)

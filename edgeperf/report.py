@@ -1,0 +1,135 @@
+"""A result record as some twenty lines for people. Pure: it takes the record as it was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from edgeperf.units import show_bytes, show_figure, show_hz, show_seconds
+
+_SCOPES = {
+    "ap_dram": "processor and DRAM",
+    "module_in": "module input",
+    "soc_rails": "SoC rails",
+    "carrier_in": "carrier input",
+}
+_WIDTH = 12
+
+
+def report(data: Mapping[str, Any]) -> str:
+    """Returns the text of a result. Line 2 starts with SIMULATED where no hardware was measured."""
+    spec = data["spec"]
+    title = f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']} with {spec['toolchain']}"
+    rows = [
+        *_verdict(data["verdict"]),
+        *_speed(data),
+        *_power(data),
+        *_efficiency(data),
+        *_clocks(data["clocks"]),
+        *_heat(data["conditions"]),
+        *_engine(data),
+        *_bounds(data["bounds"]),
+        *(("note", note) for note in data["notes"]),
+    ]
+    body = [f"{name:<{_WIDTH}}{text}" for name, text in _once(rows)]
+    return "\n".join([title, _place(data), *body])
+
+
+def _once(rows: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yields the rows; a name that repeats is shown once."""
+    before = ""
+    for name, text in rows:
+        yield ("" if name == before else name), text
+        before = name
+
+
+def _place(data: Mapping[str, Any]) -> str:
+    board = data["board"]
+    release = f", L4T {board['l4t']}" if board["l4t"] else ""
+    model = f" ({board['machine'] or board['model']})" if board["machine"] or board["model"] else ""
+    return f"{'SIMULATED ' if data['simulated'] else ''}{board['name']}{model}{release}, host {data['host']}"
+
+
+def _verdict(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "verdict", verdict["state"]
+    for reason in verdict["reasons"]:
+        yield "verdict", f"{reason['severity'].lower()}: {reason['text']}"
+
+
+def _speed(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    speed, latency = data["throughput_per_s"], data["latency_s"]
+    if speed is None or latency is None:
+        yield "throughput", "none: the run ended before anything was measured"
+        return
+    yield "throughput", show_figure(speed["value"], speed["ci95"], "img/s")
+    known = [
+        f"{name} {show_seconds(latency[name])}" for name in ("p50", "p90", "p95", "p99") if latency[name] is not None
+    ]
+    shares = ", ".join(known) if known else "too few samples for percentiles"
+    yield "latency", f"mean {show_seconds(latency['mean'])}, {shares} ({latency['scope']})"
+
+
+def _power(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    power, sampling = data["power_w"], data["sampling"]
+    if power is None:
+        yield "power", f"not measured: {data['power_missing']}"
+        return
+    what = f"{_SCOPES.get(power['scope'], power['scope'])} ({power['scope']}); without {power['leaves_out']}"
+    yield "power", f"{show_figure(power['total'], power['ci95'], 'W')}, {what}"
+    yield "rails", ", ".join(f"{name} {watts:.2f} W" for name, watts in power["rails"].items())
+    if power["idle_total"] is not None:
+        yield "idle", f"{power['idle_total']:.2f} W at these clocks, measured before the run, not subtracted"
+    if sampling is not None:
+        fresh = f"{sampling['fresh_share']:.0%} of the samples differ from the one before"
+        yield "sampling", f"{sampling['achieved_hz']:.3g} of {sampling['asked_hz']:.3g} Hz, {fresh}"
+
+
+def _efficiency(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    per_watt, energy = data["images_per_s_per_w"], data["energy_j_per_image"]
+    if per_watt is None or energy is None:
+        return
+    first = show_figure(per_watt["value"], per_watt["ci95"], "img/s/W")
+    ends = energy["ci95"] and (energy["ci95"][0] * 1e3, energy["ci95"][1] * 1e3)
+    second = show_figure(energy["value"] * 1e3, ends, "mJ/img")
+    yield "efficiency", f"{first}, {second}, EDP {data['edp_js']:.3g} J s"
+
+
+def _clocks(clocks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    parts = []
+    for name in ("cpu", "gpu", "emc"):
+        asked, seen = clocks["asked"][f"{name}_hz"], clocks["effective"][f"{name}_hz"]
+        if asked is None and seen is None:
+            continue
+        ran = show_hz(seen) if seen is not None else "not readable"
+        parts.append(f"{name} {ran}" + (f" (asked {show_hz(asked)})" if asked is not None and asked != seen else ""))
+    profile = f"profile {clocks['profile']}: " if clocks["profile"] else "as found: "
+    if parts or clocks["profile"]:
+        yield "clocks", profile + (", ".join(parts) or "no driver reports its rate")
+
+
+def _heat(conditions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    zones = conditions["temperatures_c"]
+    if zones:
+        shown = sorted(zones.items(), key=lambda item: item[1]["start"] - item[1]["max"])[:3]
+        yield "heat", ", ".join(f"{name} {heat['start']:.1f} to {heat['max']:.1f} C" for name, heat in shown)
+
+
+def _engine(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    versions = ", ".join(f"{name} {version}" for name, version in data["engine"]["versions"].items())
+    found = data["spec"]["precision_found"]
+    built = data["engine"]["built"]
+    parts = [versions, f"computes in {found.upper()}" if found else ""]
+    if built is not None:
+        how = "loaded from the cache" if built["cached"] else "built"
+        parts.append(f"{how} in {show_seconds(built['seconds'])}, {show_bytes(built['engine_bytes'])}")
+    text = "; ".join(part for part in parts if part)
+    if text:
+        yield "engine", text
+
+
+def _bounds(bounds: Mapping[str, float] | None) -> Iterator[tuple[str, str]]:
+    if bounds is None:
+        return
+    shares = ", ".join(f"{name} {bounds[f'{name}_share']:.0%}" for name in ("arithmetic", "memory", "launch"))
+    gains = ", ".join(f"{name.upper()} clock {bounds[f'gain_{name}_10pct']:+.1%}" for name in ("gpu", "emc"))
+    yield "bound by", f"{shares} of the time (modelled); 10 % more of a clock would bring: {gains} img/s"

@@ -1,0 +1,65 @@
+"""What a person sees: results on stdout, everything else on stderr. The only importer of rich."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from remote.errors import EdgeperfError
+
+
+class Ui:
+    """Speaks to the user. ``quiet`` leaves only results, warnings and errors."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def result(self, text: str) -> None:
+        """Prints what the command was asked for."""
+        print(text, flush=True)
+
+    def note(self, text: str) -> None:
+        """Tells something that may be left out."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """Tells something that must not be missed."""
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
+    def error(self, error: EdgeperfError) -> None:
+        """Tells what went wrong, where, and what to do next."""
+        first, *rest = str(error).splitlines() or [type(error).__name__]
+        print("\n".join([f"error: {first}", *(f"  {line}" for line in rest)]), file=sys.stderr, flush=True)
+
+    @contextmanager
+    def phase(self, text: str, expected_s: float) -> Iterator[None]:
+        """Shows that something takes its time: a spinner in a terminal, else one line. Short phases show nothing."""
+        if self.quiet or expected_s <= 1.0:
+            yield
+        elif sys.stderr.isatty():
+            from rich.console import Console
+
+            with Console(stderr=True).status(text):
+                yield
+        else:
+            self.note(f"{text} ...")
+            yield
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Returns a table as text; columns in ``right`` are aligned to the right. Nothing is cut off when piped."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for index, name in enumerate(head):
+        grid.add_column(name, justify="right" if index in right else "left", no_wrap=True)
+    for row in rows:
+        grid.add_row(*row)
+    out = StringIO()
+    Console(file=out, width=10_000, color_system=None, markup=False, highlight=False, emoji=False).print(grid)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

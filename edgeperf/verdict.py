@@ -1,0 +1,162 @@
+"""Whether to believe a measurement: VALID, DEGRADED or INVALID, with every reason and its evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+State = Literal["VALID", "DEGRADED", "INVALID"]
+Severity = Literal["DEGRADED", "INVALID"]
+
+CLOCK_TOLERANCE = 0.02
+"""How far a clock may be from what was asked, as a share."""
+
+THROTTLED_SHARE = 0.05
+DRIFT_SHARE = 0.02
+FOREIGN_SHARE = 0.05
+ACHIEVED_SHARE = 0.8
+"""How much of the asked sampling rate must be reached."""
+
+FEWEST_FRESH = 10
+"""How many readings of a rail must differ from the one before."""
+
+STALL_S = 4.0
+"""A link that is silent for two heartbeats has stalled."""
+
+DEAD_GAP_SHARE = 0.1
+DEAD_GAP_PERIODS = 10
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a run. What is not known stays at its default and counts neither way.
+
+    ``power_missing`` says why a board that has rails gave no watts. ``clocks_asked_hz`` is what the board accepted;
+    ``clocks_seen_hz`` what its drivers reported during the window, in order of time, by the same names. ``unlocked``
+    says why clocks float, "" under a lock. Shares are 0 to 1; ``drift`` is last against first third;
+    ``foreign_share`` the share of the machine's processor time that other programs took.
+    """
+
+    window_s: float = 0.0
+    power_missing: str = ""
+    asked_hz: float = 0.0
+    achieved_hz: float | None = None
+    fresh_share: float | None = None
+    longest_gap_s: float = 0.0
+    clocks_asked_hz: Mapping[str, float] = field(default_factory=dict)
+    clocks_seen_hz: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    unlocked: str = ""
+    throttled_share: float = 0.0
+    rebooted: bool = False
+    interrupted: bool = False
+    undervoltage: bool = False
+    precision_asked: str = ""
+    precision_found: str = ""
+    on_cpu: bool = False
+    drift: float | None = None
+    stalled_s: float = 0.0
+    foreign_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a result is not VALID. ``code`` is for programs, ``text`` for people, with the evidence in it."""
+
+    code: str
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The worst severity of all reasons, INVALID ones first."""
+
+    state: State
+    reasons: tuple[Reason, ...]
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Returns the verdict. No reasons: VALID. One more trouble never makes it better."""
+    reasons = sorted((r for rule in _RULES for r in rule(evidence)), key=lambda reason: reason.severity != "INVALID")
+    return Verdict(reasons[0].severity if reasons else "VALID", tuple(reasons))
+
+
+def _sampler(e: Evidence) -> Iterator[Reason]:
+    if e.power_missing:
+        yield Reason("sampler-dead", "INVALID", f"the board has power rails but gave no watts: {e.power_missing}")
+        return
+    if e.achieved_hz is None or e.asked_hz <= 0:
+        return
+    if e.longest_gap_s > max(DEAD_GAP_SHARE * e.window_s, DEAD_GAP_PERIODS / e.asked_hz):
+        text = f"no rail reading for {e.longest_gap_s:.3g} s of the {e.window_s:.3g} s window"
+        yield Reason("sampler-dead", "INVALID", text)
+    if e.achieved_hz < ACHIEVED_SHARE * e.asked_hz:
+        text = f"the rails were read at {e.achieved_hz:.3g} Hz, {e.asked_hz:.3g} Hz was asked"
+        yield Reason("few-samples", "DEGRADED", text)
+
+
+def _freshness(e: Evidence) -> Iterator[Reason]:
+    if e.fresh_share is None or e.achieved_hz is None:
+        return
+    fresh = e.fresh_share * e.achieved_hz * e.window_s
+    if fresh < FEWEST_FRESH:
+        text = f"the power sensor's value changed {fresh:.0f} times in {e.window_s:.3g} s; {FEWEST_FRESH} are needed"
+        yield Reason("stale-samples", "DEGRADED", text)
+
+
+def _clocks(e: Evidence) -> Iterator[Reason]:
+    for name, asked in e.clocks_asked_hz.items():
+        seen = [hz for hz in e.clocks_seen_hz.get(name, ()) if hz is not None]
+        off = [abs(hz - asked) > CLOCK_TOLERANCE * asked for hz in seen]
+        # One reading among others may fall into a change of rate; two in a row do not.
+        if off == [True] or any(a and b for a, b in pairwise(off)):
+            _, worst = max((abs(hz - asked), hz) for hz in seen)
+            rates = f"{name} ran at {worst / 1e6:.6g} MHz, {asked / 1e6:.6g} MHz was set"
+            yield Reason("clocks-not-as-asked", "INVALID", f"{rates} ({sum(off)} of {len(off)} readings off)")
+    if e.unlocked:
+        yield Reason("clocks-float", "DEGRADED", f"clocks float: {e.unlocked}")
+
+
+def _precision(e: Evidence) -> Iterator[Reason]:
+    asked, found = e.precision_asked, e.precision_found
+    if not asked or not found or asked == found:
+        return
+    if (asked, found) == ("fp16", "fp32") and e.on_cpu:
+        yield Reason("fp16-as-fp32", "DEGRADED", "fp16 was asked, but this processor computes it as fp32 inside")
+    else:
+        yield Reason("precision-not-as-asked", "INVALID", f"{asked} was asked, the engine runs {found}")
+
+
+def _heat(e: Evidence) -> Iterator[Reason]:
+    if e.throttled_share > THROTTLED_SHARE:
+        yield Reason("throttled", "INVALID", f"throttled for {e.throttled_share:.0%} of the window")
+
+
+def _steadiness(e: Evidence) -> Iterator[Reason]:
+    if e.drift is not None and abs(e.drift) > DRIFT_SHARE:
+        text = f"the last third of the run differs from the first by {e.drift:+.1%}; a longer --warmup may help"
+        yield Reason("drift", "DEGRADED", text)
+
+
+def _interference(e: Evidence) -> Iterator[Reason]:
+    if e.foreign_share > FOREIGN_SHARE:
+        text = f"other programs took {e.foreign_share:.0%} of the processor time"
+        yield Reason("foreign-load", "DEGRADED", text)
+    if e.stalled_s > STALL_S:
+        yield Reason("link-stall", "DEGRADED", f"the link to the board was silent for {e.stalled_s:.3g} s")
+
+
+def _events(e: Evidence) -> Iterator[Reason]:
+    if e.rebooted:
+        yield Reason("rebooted", "INVALID", "the board restarted during the run")
+    if e.interrupted:
+        yield Reason("interrupted", "INVALID", "the run was interrupted; what it gave until then was kept")
+    if e.undervoltage:
+        yield Reason("undervoltage", "DEGRADED", "the supply voltage sagged below the board's limit")
+
+
+_RULES: tuple[Callable[[Evidence], Iterator[Reason]], ...] = (
+    *(_events, _sampler, _freshness, _clocks, _precision, _heat, _steadiness, _interference),
+)

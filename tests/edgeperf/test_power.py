@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeperf.power import Missing, Power, choose_total, energy_j, measure
+from remote.boards import Total
+from remote.types import Series
+
+MODULE = Total("module_in", ("VDD_IN",), "the carrier")
+LAB = Total("ap_dram", ("CPU", "GPU"), "the rest of the module")
+
+
+def rail(name: str, values: Sequence[float | None], period_s: float = 0.05, start_s: float = 0.0) -> Series:
+    return Series(name, tuple(start_s + i * period_s for i in range(len(values))), tuple(values))
+
+
+def noisy(count: int, mean: float = 10.0, spread: float = 0.1, seed: int = 0) -> list[float]:
+    noise = random.Random(seed)
+    return [noise.gauss(mean, spread) for _ in range(count)]
+
+
+def power(*series: Series, total: Total = MODULE, start_s: float = 1.0, stop_s: float = 9.0) -> Power:
+    found = measure(series, total, start_s, stop_s)
+    assert isinstance(found, Power)
+    return found
+
+
+@given(st.floats(0, 4), st.floats(0.5, 5), st.floats(-3, 3), st.floats(1, 20))
+def test_the_energy_of_a_ramp_is_exact_wherever_the_marks_fall(
+    start_s: float, length_s: float, slope: float, base: float
+) -> None:
+    times = [0.1 * i + 0.02 * math.sin(i) for i in range(120)]
+    values = [base + slope * t for t in times]
+    stop_s = start_s + length_s
+    expected = base * length_s + slope * (stop_s**2 - start_s**2) / 2
+    assert energy_j(times, values, start_s, stop_s) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_outside_the_samples_the_nearest_one_holds() -> None:
+    assert energy_j([1.0, 2.0], [4.0, 8.0], 0.0, 3.0) == pytest.approx(4 + 6 + 8)
+
+
+@given(st.floats(0.5, 9.5))
+def test_energy_before_and_after_a_cut_is_the_whole(cut_s: float) -> None:
+    times, values = [0.3 * i for i in range(40)], [math.sin(i) + 2 for i in range(40)]
+    parts = energy_j(times, values, 0.0, cut_s) + energy_j(times, values, cut_s, 10.0)
+    assert parts == pytest.approx(energy_j(times, values, 0.0, 10.0))
+
+
+def test_only_what_lies_between_the_marks_counts() -> None:
+    values = [2.0] * 60 + [10.0] * 80 + [2.0] * 60
+    found = power(rail("VDD_IN", values), start_s=3.5, stop_s=6.5)
+    assert found.total.value == pytest.approx(10.0)
+    assert found.energy_j == pytest.approx(30.0)
+
+
+def test_mean_power_is_energy_over_time_and_its_interval_holds_the_truth() -> None:
+    hits = 0
+    for seed in range(100):
+        found = power(rail("VDD_IN", noisy(200, seed=seed)))
+        assert found.energy_j == pytest.approx(found.total.value * 8.0)
+        hits += found.total.low <= 10.0 <= found.total.high
+    assert hits >= 90
+
+
+def test_the_total_is_the_sum_of_its_rails_and_of_nothing_else() -> None:
+    found = power(
+        rail("CPU", noisy(200, 2.0)), rail("GPU", noisy(200, 6.0)), rail("VDD_IN", noisy(200, 11.0)), total=LAB
+    )
+    assert found.total.value == pytest.approx(8.0, abs=0.1)
+    assert found.total.half == pytest.approx(found.rails_w["CPU"].half + found.rails_w["GPU"].half)
+    assert found.rails_w["VDD_IN"].value == pytest.approx(11.0, abs=0.1)
+    assert (found.scope, found.leaves_out) == (LAB.scope, LAB.leaves_out)
+
+
+def test_zero_on_a_total_rail_is_a_failed_reading_not_a_watt_figure() -> None:
+    good = noisy(200)
+    values = [*good[:100], *[0.0] * 10, *[None] * 10, *good[120:]]
+    found = power(rail("VDD_IN", values))
+    assert found.total.value == pytest.approx(10.0, abs=0.1)
+    assert found.achieved_hz == pytest.approx(140 / 8, abs=0.3)
+    assert found.longest_gap_s == pytest.approx(1.05)
+    none = measure([rail("VDD_IN", [0.0] * 200)], MODULE, 1.0, 9.0)
+    assert none == Missing("the rail VDD_IN gave 0 readings in 200 attempts")
+
+
+def test_zero_on_a_nested_rail_is_a_gated_block() -> None:
+    found = power(rail("VDD_IN", noisy(200)), rail("VDD_GPU", [0.0] * 200))
+    assert found.rails_w["VDD_GPU"].value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("series", "total", "why"),
+    [
+        ((), None, "no power rails are known"),
+        ((), MODULE, "the rail VDD_IN was not sampled"),
+        ((rail("VDD_IN", noisy(200)),), LAB, "the rail CPU was not sampled"),
+        ((rail("VDD_IN", noisy(10)),), MODULE, "fewer than 2 readings between the run's start and stop"),
+        ((rail("VDD_IN", []),), MODULE, "gave 0 readings in 0 attempts"),
+    ],
+)
+def test_what_cannot_be_measured_is_missing_with_its_reason(
+    series: tuple[Series, ...], total: Total | None, why: str
+) -> None:
+    found = measure(series, total, 1.0, 9.0)
+    assert isinstance(found, Missing)
+    assert why in found.why
+
+
+def test_an_empty_window_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="no window"):
+        measure([rail("VDD_IN", noisy(200))], MODULE, 2.0, 2.0)
+
+
+def test_a_sensor_that_holds_its_value_shows_in_the_fresh_share() -> None:
+    held = [value for value in noisy(50) for _ in range(4)]
+    assert power(rail("VDD_IN", held)).fresh_share == pytest.approx(0.25, abs=0.02)
+    assert power(rail("VDD_IN", noisy(200))).fresh_share == 1.0
+
+
+def test_a_sensor_that_holds_its_value_does_not_make_the_interval_narrower() -> None:
+    hits = 0
+    for seed in range(100):
+        held = [value for value in noisy(50, seed=seed) for _ in range(4)]
+        found = power(rail("VDD_IN", held))
+        hits += found.total.low <= 10.0 <= found.total.high
+    assert hits >= 90
+
+
+def test_rounding_without_noise_stays_in_the_interval_and_with_noise_averages_out() -> None:
+    steady, lively = rail("VDD_IN", [10.0] * 200), rail("VDD_IN", noisy(200, spread=0.3))
+    coarse = measure([steady], MODULE, 1.0, 9.0, {"VDD_IN": 0.04})
+    assert isinstance(coarse, Power)
+    assert coarse.total.half == pytest.approx(1.96 * 0.04 / math.sqrt(12))
+    assert measure([lively], MODULE, 1.0, 9.0, {"VDD_IN": 0.04}) == measure([lively], MODULE, 1.0, 9.0)
+
+
+def test_the_first_total_whose_rails_are_there_is_the_boards() -> None:
+    assert choose_total((LAB, MODULE), ("VDD_IN", "CPU", "GPU")) is LAB
+    assert choose_total((LAB, MODULE), ("VDD_IN", "GPU")) is MODULE
+    assert choose_total((LAB, MODULE), ("GPU",)) is None
+
+
+@given(st.lists(st.none() | st.floats(-1, 50), max_size=60), st.floats(0, 2), st.floats(0.1, 3))
+def test_no_series_whatever_gives_a_zero_for_an_unknown(
+    values: list[float | None], start_s: float, length_s: float
+) -> None:
+    found = measure([rail("VDD_IN", values)], MODULE, start_s, start_s + length_s)
+    assert isinstance(found, Missing) or any(found.rails_w)
+    if isinstance(found, Power):
+        good = [value for value in values if value]
+        assert min(good) - 1e-9 <= found.total.value <= max(good) + 1e-9
