@@ -1,7 +1,7 @@
 """How long a bench on the simulated board takes: the default one, and one of ten simulated minutes.
 
-Runs are interleaved, so that a machine whose speed drifts slows all alike; figures are medians. Each starts with an empty
-cache, as on a machine where edgeperf has never run. The last line is JSON: ``{"default_s": .., "default_ratio": ..,
+Runs are interleaved, so that a machine whose speed drifts slows all alike; figures are medians. Each starts with an
+empty cache, as where edgeperf has never run. The last line is JSON: ``{"default_s": .., "default_ratio": ..,
 "ten_minutes_s": .., "ten_minutes_ratio": ..}``; ratios are to importing the command-line library alone.
 """
 
@@ -45,7 +45,7 @@ def main() -> None:
     for name, median_s in medians_s.items():
         print(f"{name:<14}{median_s:6.3f} s")
     bare_s = medians_s.pop("import typer")
-    figures = {}
+    figures: dict[str, float] = {}
     for name, median_s in medians_s.items():
         word = name.replace(" ", "_")
         figures |= {f"{word}_s": round(median_s, 3), f"{word}_ratio": round(median_s / bare_s, 2)}

@@ -107,7 +107,7 @@ def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     )
     pace = 1.0 if paced(board) else 0.0
     with leased(board, steps, owner()) as outcomes:
-        locked = _check_lock(request, replace(locked, outcomes=outcomes))
+        locked = _check_lock(request, board, replace(locked, outcomes=outcomes))
         idle: tuple[Series, ...] = ()
         if sampling.rails and request.idle_s > 0:
             with phase(f"measuring {board.host.text} at idle", pace * request.idle_s):
@@ -172,15 +172,24 @@ def _idle(board: Board, seconds: float, sampling: Sampling) -> tuple[Series, ...
     return completed.series
 
 
-def _check_lock(request: Request, locked: Locked) -> Locked:
+def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
     refused = [f"{row.knob}: {row.why}" for row in locked.outcomes if row.result == "refused"]
     if refused and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {'; '.join(refused)}", "see `edgeperf doctor`")
     if refused:
         return replace(locked, floating=f"the board refused {'; '.join(refused)}")
-    if locked.plan and not locked.plan.steps and not locked.plan.kept:
-        return replace(locked, floating="this machine has no settings of the profile")
+    free = _free(locked.plan, board) if locked.plan else []
+    if free and request.require_lock:
+        raise BoardError(f"the clocks cannot be locked: {', '.join(free)}", "see `edgeperf doctor`")
+    if free:
+        return replace(locked, floating=f"profile and machine leave {', '.join(free)} free")
     return locked
+
+
+def _free(plan: ClockPlan, board: Board) -> list[str]:
+    """Returns the clocks that nothing holds; those of a GPU or a memory only where they can be set at all."""
+    settable = {"cpu", *(knob.partition(".")[0] for knob in board.transport.found.knobs)}
+    return [name for name in figures.CLOCKS if name in settable and getattr(plan.asked, f"{name}_hz") is None]
 
 
 def _record(
@@ -237,7 +246,7 @@ def _record(
         samples_s=run.latencies_s,
         rail_samples_w={item.id: {"t_s": item.times_s, "w": item.values} for item in window.rail_series},
         engine={"built": run.built, "versions": dict(run.versions), "layers_s": dict(run.layers_s)},
-        made_with={"edgeperf": __version__, "python": platform.python_version(), **run.versions},
+        made_with={**run.versions, "edgeperf": __version__, "python": platform.python_version()},
     )
 
 

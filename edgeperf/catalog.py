@@ -131,4 +131,4 @@ def results_show(
     from edgeperf.report import report
 
     found = store.find(config.data_folder() / "results", name)
-    _print(found.data, report(found.data) + f"\nsaved     {found.path}", json)
+    _print(found.data, report(found.data, found.path), json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeperf import __version__
+from edgeperf import __version__, catalog
 from edgeperf.ui import Ui
 from remote.errors import EdgeperfError, Interrupted, UsageError
 
@@ -110,7 +110,7 @@ def maxperf(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Sets all clocks to their maximum until `restore`, and checks each."""
+    """Sets all clocks to their maximum, and checks each."""
     _apply("maxperf", host, clock, dry_run, exit_code, json, quiet)
 
 
@@ -126,7 +126,7 @@ def apply(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Applies a clock profile until `restore`, and checks each setting."""
+    """Applies a clock profile, and checks each setting."""
     _apply(profile, host, clock, dry_run, exit_code, json, quiet)
 
 
@@ -216,8 +216,8 @@ def bench(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Measures a network: images/s, latency, watts, images/s/W, and whether to believe them."""
-    from edgeperf import commands, units
+    """Measures a network: img/s, latency, watts, and a verdict."""
+    from edgeperf import commands
     from edgeperf.bench import Request
 
     request = Request(
@@ -227,11 +227,11 @@ def bench(
         toolchain=toolchain,
         profile=profile,
         clocks=clock_overrides(clock),
-        duration_s=units.parse_seconds(duration),
-        warmup_s=units.parse_seconds(warmup),
+        duration_s=_span("--duration", duration),
+        warmup_s=_span("--warmup", warmup),
         iterations=iterations,
-        rail_rate_hz=units.parse_hz(rail_rate),
-        idle_s=units.parse_seconds(idle),
+        rail_rate_hz=_rail_rate(rail_rate),
+        idle_s=_span("--idle", idle),
         seed=seed,
         require_lock=require_lock,
     )
@@ -256,6 +256,24 @@ def _batch(batch: int) -> int:
     return batch
 
 
+def _span(option: str, text: str) -> float:
+    from edgeperf.units import parse_seconds
+
+    seconds = parse_seconds(text)
+    if seconds > 24 * 3600:
+        raise UsageError(f"{option} {text} is too long", "at most 24h")
+    return seconds
+
+
+def _rail_rate(text: str) -> float:
+    from edgeperf.units import parse_hz
+
+    hz = parse_hz(text)
+    if hz > 1000:
+        raise UsageError(f"--rail-rate {text} is faster than any power sensor converts", "at most 1kHz; 20Hz is usual")
+    return hz
+
+
 @app.command()
 def build(
     model: ModelArgument,
@@ -269,7 +287,7 @@ def build(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Builds a network's engine on the board, under the clocks that it will run at."""
+    """Builds a network's engine on the board, under its clocks."""
     from edgeperf import commands
     from edgeperf.bench import Request
 
@@ -279,7 +297,7 @@ def build(
 
 @app.command()
 def doctor(host: HostOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Examines a board: what it is, what can be set and measured there."""
+    """Examines a board: what it is, what can be set and measured."""
     from edgeperf import config
     from edgeperf.doctor import examine
     from edgeperf.record import to_json
@@ -294,11 +312,8 @@ def doctor(host: HostOption = None, json: JsonOption = False, quiet: QuietOption
     ui.result(to_json(report) if json else doctor_text(report))
 
 
-def _add_catalog() -> None:
-    from edgeperf import catalog
-
-    for name, sub in catalog.apps().items():
-        app.add_typer(sub, name=name)
+for _name, _group in catalog.apps().items():
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:
@@ -306,7 +321,6 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"edgeperf {__version__}")
         sys.exit(0)
-    _add_catalog()
     sys.exit(run())
 
 
@@ -322,9 +336,6 @@ def run(arguments: list[str] | None = None) -> int:
     except EdgeperfError as error:
         Ui().error(error)
         return error.exit_code
-    except BrokenPipeError:  # the reader of our output has seen enough, as in `edgeperf ... | head`
-        sys.stderr.close()
-        return 0
     return code if isinstance(code, int) else 0
 
 

@@ -26,17 +26,17 @@ class Open(Protocol):
 
 def bench(request: Request, host: str | None, out: Path | None, json: bool, ui: Ui, opened: Open) -> int:
     """Measures, saves and shows. Returns the exit code: 0, 8 for an INVALID result, 130 for an interrupted one."""
-    if out is not None:
-        store.check(out)
+    folder = config.data_folder() / "results"
+    store.check(out or folder / "result.json", make_folder=out is None)
     chosen = config.choose(host)
     if chosen.note:
         ui.note(chosen.note)
     with opened(chosen.host, engines=True) as board:
         record = measure(request, board, config.cache_folder(), ui.phase)
-    path = out or store.new_path(config.data_folder() / "results", record.created, record.spec.model)
+    path = out or store.new_path(folder, record.created, record.spec.model)
     text = to_json(record)
     store.save(text, path)
-    ui.result(text if json else f"{report(plain(record))}\nsaved       {path}")
+    ui.result(text if json else report(plain(record), path))
     return _code(record)
 
 

@@ -65,10 +65,15 @@ class Chosen:
     note: str = ""
 
 
+def _named(option: str | None, environment: Mapping[str, str]) -> str | None:
+    """Returns the host as someone named it. An empty option is a name too, and a wrong one."""
+    return option if option is not None else environment.get("EDGEPERF_HOST") or configured_host() or None
+
+
 def choose(option: str | None, environment: Mapping[str, str] = os.environ) -> Chosen:
     """Returns the host for reading and measuring: option, EDGEPERF_HOST, config file, this Tegra, else the twin."""
-    named = option or environment.get("EDGEPERF_HOST") or configured_host()
-    if named:
+    named = _named(option, environment)
+    if named is not None:
         return Chosen(parse(named))
     if Path("/etc/nv_tegra_release").exists():
         return Chosen(parse("local"))
@@ -77,8 +82,8 @@ def choose(option: str | None, environment: Mapping[str, str] = os.environ) -> C
 
 def require(option: str | None, environment: Mapping[str, str] = os.environ) -> Host:
     """Returns the host for commands that change a board. Raises UsageError when nobody named one."""
-    named = option or environment.get("EDGEPERF_HOST") or configured_host()
-    if not named:
+    named = _named(option, environment)
+    if named is None:
         raise UsageError(
             "which board? this command changes clocks, so it has no default host",
             "name it: --host sim:tx1, --host local, or set EDGEPERF_HOST",

@@ -51,9 +51,9 @@ def window(
 ) -> Window:
     """Returns the figures of a run, cut by its own marks."""
     seconds = run.stop_s - run.start_s
-    speed = None
-    if run.iterations and seconds > 0:
-        speed = stats.throughput(run.iterations * run.batch, run.start_s, run.stop_s, run.latencies_s)
+    rate = run.images_per_s
+    images = run.iterations * run.batch
+    speed = stats.throughput(images, 0.0, images / rate, run.latencies_s) if rate else None
     rail_series = tuple(item for item in series if item.id in rails)
     found = _power(run, rail_series, power.choose_total(totals, rails), rails)
     measured = found if isinstance(found, power.Power) else None

@@ -23,8 +23,9 @@ class Power:
     """Mean watts over the window, and energy in joules.
 
     ``total`` is the sum of the total's rails and covers ``scope``; ``rails_w`` has every rail that could be measured.
-    Of the total's rails the worst counts: ``achieved_hz`` is how often one was read with success, ``fresh_share`` the
-    share of its readings that differ from the one before, ``longest_gap_s`` the longest time without a reading.
+    ``achieved_hz`` is how often a rail was read with success and ``longest_gap_s`` the longest time without a reading;
+    of the total's rails the worst counts. ``fresh_share`` is the share of readings that differ from the one before, of
+    the rails weighted by their watts: a small steady rail that its sensor rounds to one value is not stale.
     """
 
     total: Estimate
@@ -92,7 +93,7 @@ def measure(
         scope=total.scope,
         leaves_out=total.leaves_out,
         achieved_hz=min(part.achieved_hz for part in parts),
-        fresh_share=min(part.fresh_share for part in parts),
+        fresh_share=sum(part.fresh_share * part.energy_j for part in parts) / sum(part.energy_j for part in parts),
         longest_gap_s=max(part.longest_gap_s for part in parts),
     )
 

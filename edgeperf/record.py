@@ -106,7 +106,7 @@ class BoardInfo:
 
 @dataclass(frozen=True)
 class Bench:
-    """One measurement. ``bounds`` is what limits it, where the board's peaks are known. See README for the fields."""
+    """One measurement; docs/result.md explains every field. ``bounds`` is None where the board's peaks are not known."""
 
     schema: int
     kind: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from edgeperf.units import show_bytes, show_figure, show_hz, show_seconds
+from edgeperf.units import show, show_bytes, show_figure, show_hz, show_seconds
 
 _SCOPES = {
     "ap_dram": "processor and DRAM",
@@ -13,13 +15,18 @@ _SCOPES = {
     "soc_rails": "SoC rails",
     "carrier_in": "carrier input",
 }
-_WIDTH = 12
+_LIMITS = {"arithmetic": "arithmetic", "memory": "memory", "launches": "launch"}
+_INDENT = 12
+_WIDTH = 108
 
 
-def report(data: Mapping[str, Any]) -> str:
-    """Returns the text of a result. Line 2 starts with SIMULATED where no hardware was measured."""
+def report(data: Mapping[str, Any], saved: Path) -> str:
+    """Returns the text of a result, kept in the file ``saved``. Line 2 starts with SIMULATED for a simulated board."""
     spec = data["spec"]
     title = f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']} with {spec['toolchain']}"
+    board = data["board"]
+    # A Jetson is known by its name; of another machine the processor says more.
+    name = board["name"] if board["l4t"] else ", ".join(filter(None, (board["name"], board["machine"])))
     rows = [
         *_verdict(data["verdict"]),
         *_speed(data),
@@ -31,8 +38,21 @@ def report(data: Mapping[str, Any]) -> str:
         *_bounds(data["bounds"]),
         *(("note", note) for note in data["notes"]),
     ]
-    body = [f"{name:<{_WIDTH}}{text}" for name, text in _once(rows)]
-    return "\n".join([title, _place(data), *body])
+    body = [line for name, text in _once(rows) for line in labelled(name, text)]
+    body.append(f"{'saved':<{_INDENT}}{saved}")  # in one line, to be copied
+    return "\n".join([title, place(data["simulated"], name, board["l4t"], data["host"]), *body])
+
+
+def place(simulated: bool, board: str, l4t: str, host: str) -> str:
+    """Returns the line that says where this was: ``SIMULATED tx1, L4T 23.1.0 (sim:tx1@r23.1)``."""
+    release = f", L4T {l4t}" if l4t else ""
+    return f"{'SIMULATED ' if simulated else ''}{board}{release} ({host})"
+
+
+def labelled(name: str, text: str) -> list[str]:
+    """Returns a row of a label and its text; what does not fit into one line goes on below the text."""
+    lines = textwrap.wrap(text, _WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
+    return [f"{label:<{_INDENT}}{line}" for label, line in zip([name, *[""] * len(lines)], lines, strict=False)]
 
 
 def _once(rows: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -43,25 +63,22 @@ def _once(rows: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         before = name
 
 
-def _place(data: Mapping[str, Any]) -> str:
-    board = data["board"]
-    release = f", L4T {board['l4t']}" if board["l4t"] else ""
-    model = f" ({board['machine'] or board['model']})" if board["machine"] or board["model"] else ""
-    return f"{'SIMULATED ' if data['simulated'] else ''}{board['name']}{model}{release}, host {data['host']}"
-
-
 def _verdict(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "verdict", verdict["state"]
     for reason in verdict["reasons"]:
-        yield "verdict", f"{reason['severity'].lower()}: {reason['text']}"
+        lesser = f"{reason['severity']}: " if reason["severity"] != verdict["state"] else ""
+        yield "verdict", f"{lesser}{reason['text']}"
 
 
 def _speed(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     speed, latency = data["throughput_per_s"], data["latency_s"]
-    if speed is None or latency is None:
+    if speed is None:
         yield "throughput", "none: the run ended before anything was measured"
         return
     yield "throughput", show_figure(speed["value"], speed["ci95"], "img/s")
+    if latency is None:
+        yield "latency", "none: the tool times something else"
+        return
     known = [
         f"{name} {show_seconds(latency[name])}" for name in ("p50", "p90", "p95", "p99") if latency[name] is not None
     ]
@@ -80,8 +97,8 @@ def _power(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if power["idle_total"] is not None:
         yield "idle", f"{power['idle_total']:.2f} W at these clocks, measured before the run, not subtracted"
     if sampling is not None:
-        fresh = f"{sampling['fresh_share']:.0%} of the samples differ from the one before"
-        yield "sampling", f"{sampling['achieved_hz']:.3g} of {sampling['asked_hz']:.3g} Hz, {fresh}"
+        fresh = f"{sampling['fresh_share']:.0%} of the readings differ from the one before"
+        yield "sampling", f"{sampling['achieved_hz']:.3g} Hz, {sampling['asked_hz']:.3g} Hz asked; {fresh}"
 
 
 def _efficiency(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -91,7 +108,7 @@ def _efficiency(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     first = show_figure(per_watt["value"], per_watt["ci95"], "img/s/W")
     ends = energy["ci95"] and (energy["ci95"][0] * 1e3, energy["ci95"][1] * 1e3)
     second = show_figure(energy["value"] * 1e3, ends, "mJ/img")
-    yield "efficiency", f"{first}, {second}, EDP {data['edp_js']:.3g} J s"
+    yield "efficiency", f"{first}, {second}, EDP {show(data['edp_js'], 'J s', 3)}"
 
 
 def _clocks(clocks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -130,6 +147,7 @@ def _engine(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _bounds(bounds: Mapping[str, float] | None) -> Iterator[tuple[str, str]]:
     if bounds is None:
         return
-    shares = ", ".join(f"{name} {bounds[f'{name}_share']:.0%}" for name in ("arithmetic", "memory", "launch"))
-    gains = ", ".join(f"{name.upper()} clock {bounds[f'gain_{name}_10pct']:+.1%}" for name in ("gpu", "emc"))
-    yield "bound by", f"{shares} of the time (modelled); 10 % more of a clock would bring: {gains} img/s"
+    shares = ((name, bounds[f"{key}_share"]) for name, key in _LIMITS.items())
+    yield "bound by", f"{', '.join(f'{name} {share:.0%}' for name, share in shares)} of the time (modelled)"
+    gains = ((name.upper(), bounds[f"gain_{name}_10pct"]) for name in ("gpu", "emc"))
+    yield "10% faster", ", ".join(f"{name} clock: {gain:+.1%} img/s" for name, gain in gains)

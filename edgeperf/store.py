@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeperf.record import SCHEMA, Bench
 from remote.errors import EdgeperfError, UsageError
+
+_FIELDS = {field.name for field in dataclasses.fields(Bench)}
 
 
 @dataclass(frozen=True)
@@ -19,22 +25,35 @@ class Saved:
     data: dict[str, Any]
 
 
-def check(path: Path) -> None:
+def check(path: Path, *, make_folder: bool = False) -> None:
     """Raises UsageError when a result could not be written to ``path``: better now than after the run."""
-    folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"{path} cannot be written", f"name a file in a folder that is there and yours: {folder}")
+    try:
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        _part(path).write_bytes(b"")  # asking for permissions is not enough: some file systems say yes and refuse
+        _part(path).unlink()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            f"{path} cannot be written: {why}", "give --out FILE in a folder that is there and yours"
+        ) from error
 
 
 def save(text: str, path: Path) -> None:
     """Writes a result. A reader sees the whole file or none. Raises EdgeperfError when the disk does not take it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = _part(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text + "\n", "utf-8")
         part.replace(path)
     except OSError as error:
         raise EdgeperfError(f"the result could not be saved to {path}: {error.strerror}", "use --out FILE") from error
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def new_path(folder: Path, created: str, name: str) -> Path:
@@ -51,13 +70,21 @@ def results(folder: Path) -> list[Saved]:
     """Returns the saved results, oldest first. Files that are not results are passed over."""
     found = []
     for path in sorted(folder.glob("*.json")):
-        try:
-            data = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(data, dict) and data.get("kind") == "bench":
-            found.append(Saved(path, data))
+        with suppress(OSError, ValueError):
+            found.append(_load(path))
     return found
+
+
+def _load(path: Path) -> Saved:
+    """Raises ValueError for a file that is no result of this schema, or not a whole one."""
+    data = json.loads(path.read_text("utf-8"))
+    if not isinstance(data, dict) or data.get("kind") != "bench":
+        raise ValueError("it holds something else")
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"its schema is {data.get('schema')!r}, this edgeperf knows {SCHEMA}")
+    if missing := sorted(_FIELDS - set(data)):
+        raise ValueError(f"it has no {missing[0]!r}")
+    return Saved(path, data)
 
 
 def find(folder: Path, name: str) -> Saved:
@@ -65,9 +92,11 @@ def find(folder: Path, name: str) -> Saved:
     path = Path(name)
     if path.is_file():
         try:
-            return Saved(path, json.loads(path.read_text("utf-8")))
-        except ValueError as error:
-            raise UsageError(f"{path} is not a result: {error}") from error
+            return _load(path)
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{path} is not a result: {error}", "`edgeperf results list` shows the saved ones"
+            ) from error
     saved = results(folder)
     fitting = saved[-1:] if name == "last" else [item for item in saved if item.path.name.startswith(name)]
     if len(fitting) != 1:

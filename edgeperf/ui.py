@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,12 @@ class Ui:
 
     def result(self, text: str) -> None:
         """Prints what the command was asked for."""
-        print(text, flush=True)
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:  # the reader has seen enough, as in `edgeperf ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python still holds
+        except OSError as error:
+            raise EdgeperfError(f"the output could not be written: {error.strerror}", "see where it goes to") from error
 
     def note(self, text: str) -> None:
         """Tells something that may be left out."""

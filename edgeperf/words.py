@@ -8,6 +8,7 @@ from typing import Any
 from edgeperf.clocks import Changes, Status, groups, show
 from edgeperf.doctor import Examination
 from edgeperf.record import Build
+from edgeperf.report import labelled, place
 from edgeperf.store import Saved
 from edgeperf.ui import table
 from edgeperf.units import show_bytes, show_count, show_seconds
@@ -15,12 +16,6 @@ from engines.cost import LayerCost, Precision, cost, total
 from engines.models import Model
 from remote.boards import BoardSpec
 from remote.types import Snapshot
-
-
-def place(simulated: bool, board: str, l4t: str, host: str) -> str:
-    """Returns the line that says where this was: ``SIMULATED tx1, L4T 23.1.0 (sim:tx1@r23.1)``."""
-    release = f", L4T {l4t}" if l4t else ""
-    return f"{'SIMULATED ' if simulated else ''}{board}{release} ({host})"
 
 
 def changes_text(changes: Changes) -> str:
@@ -55,10 +50,12 @@ def _ending(changes: Changes) -> str:
     if changes.kind == "plan":
         return summary or "nothing to change"
     if changes.kind == "apply":
-        return (
-            f"{summary or 'no setting of this profile is on this board'}; undo: edgeperf restore --host {changes.host}"
-        )
+        return f"{summary}\n{_undo(changes.host)}" if summary else "no setting of this profile is on this board"
     return summary
+
+
+def _undo(host: str) -> str:
+    return f"undo: edgeperf restore --host {host}"
 
 
 def status_text(status: Status, snapshot: Snapshot) -> str:
@@ -74,11 +71,11 @@ def status_text(status: Status, snapshot: Snapshot) -> str:
     else:
         lines.append("no settable clocks were found on this machine")
     if status.applied_by:
-        lines.append(f"applied by {status.applied_by}; undo: edgeperf restore --host {status.host}")
+        lines += [f"applied by {status.applied_by}", _undo(status.host)]
     lines += [f"drift: {text}" for text in status.drift]
     if status.profile and not status.drift:
         lines.append(f"all settings are as {status.profile} asks")
-    return "\n".join([*lines, *(f"note: {note}" for note in status.notes)])
+    return "\n".join([*lines, *(f"note: {note}" for note in status.notes)]).rstrip()
 
 
 def build_text(record: Build) -> str:
@@ -87,14 +84,15 @@ def build_text(record: Build) -> str:
     lines = [
         f"{spec.model} {spec.precision.upper()} batch {spec.batch} with {spec.toolchain}",
         place(record.simulated, record.board, record.l4t, record.host),
-        f"engine      {', '.join(f'{name} {version}' for name, version in record.versions.items())}",
+        *labelled("engine", ", ".join(f"{name} {version}" for name, version in record.versions.items())),
     ]
     if spec.precision_found:
-        lines.append(f"computes in {spec.precision_found.upper()}")
+        lines += labelled("computes", f"in {spec.precision_found.upper()}")
     if built is not None:
-        how = "was there already, loaded" if built.cached else "built"
-        lines.append(f"result      {how} in {show_seconds(built.seconds)}, {show_bytes(built.engine_bytes)}")
-    return "\n".join([*lines, f"key         {spec.key}", *(f"note        {note}" for note in record.notes)])
+        how = "loaded from the cache" if built.cached else "built"
+        lines += labelled("result", f"{how} in {show_seconds(built.seconds)}, {show_bytes(built.engine_bytes)}")
+    lines += labelled("key", spec.key)
+    return "\n".join([*lines, *(line for note in record.notes for line in labelled("note", note))])
 
 
 def doctor_text(report: Examination) -> str:
@@ -169,10 +167,13 @@ def board_text(spec: BoardSpec) -> str:
     """Returns a board's settings, rails and watt figure."""
     lines = [f"{spec.name}: {spec.model}", ""]
     lines += [table(["setting", "first node looked for"], [(row["id"], row["paths"][0]) for row in spec.knobs]), ""]
-    rails = [(row["id"], row.get("place", ""), row.get("parent", "")) for row in spec.rails]
-    lines.append(table(["rail", "place", "contained in"], rails))
+    rails = [
+        (row["id"].replace("{label}", "any, by its label"), row.get("place", ""), row.get("parent", ""))
+        for row in spec.rails
+    ]
+    lines += [table(["rail", "place", "part of"], rails), ""]
     for formula in spec.totals:
-        lines.append(f"watts ({formula.scope}): {' + '.join(formula.rails)}; leaves out {formula.leaves_out}")
+        lines += [f"watts: {' + '.join(formula.rails)}, scope {formula.scope}", f"  without {formula.leaves_out}"]
     if not spec.totals:
         lines.append("watts: none; which rails make up the whole is not known for this kind of machine")
     return "\n".join(lines)
@@ -191,7 +192,7 @@ def results_text(saved: Sequence[Saved]) -> str:
         rows.append(
             (
                 item.path.stem,
-                f"{spec['model']} {spec['precision']} b{spec['batch']}",
+                f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']}",
                 ("SIMULATED " if data["simulated"] else "") + data["board"]["name"],
                 f"{rate['value']:.1f}" if rate else "-",
                 f"{watts['total']:.2f}" if watts else "-",

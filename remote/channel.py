@@ -64,13 +64,13 @@ class Channel:
 
     def __init__(self, link: Link, build: str) -> None:
         self._link = link
-        self._partial = b""
+        self._partial = bytearray()
         self._messages: list[dict[str, Any]] = []
         self._number = 0
         self.hello = self.receive(0)
-        if self.hello["build"] != build:
+        if self.hello.get("build") != build:
             raise HostError(
-                f"the program on the board is {self.hello['build']}, this edgeperf needs {build}",
+                f"the program on the board is {self.hello.get('build')}, this edgeperf needs {build}",
                 "install the program of this version on the board",
             )
 
@@ -92,11 +92,13 @@ class Channel:
                 if message["id"] != number:
                     continue
                 if message["kind"] == "error":
-                    raise _ERRORS[message["error"]](message["what"], message["hint"])
+                    raise _ERRORS.get(message["error"], HostError)(message["what"], message["hint"])
                 return message
-            lines = (self._partial + self._link.receive()).split(b"\n")
-            self._partial = lines.pop()
-            self._messages.extend(json.loads(line) for line in lines)
+            data = self._link.receive()
+            self._partial += data
+            if b"\n" in data:  # so that a long line is not looked through again with each piece
+                *lines, self._partial = self._partial.split(b"\n")
+                self._messages.extend(map(_message, lines))
 
     def ask(self, verb: str, **fields: object) -> dict[str, Any]:
         """Returns the end of a request that has no data."""
@@ -213,8 +215,24 @@ class ChannelTransport(Transport):
         return str(answer["path"])
 
     def close(self) -> None:
-        self._agent.close()
-        self._clockd.close()
+        try:
+            self._agent.close()
+        finally:
+            self._clockd.close()
+
+
+def _message(line: bytearray) -> dict[str, Any]:
+    """Returns the message of a line. Raises HostError for what no on-board program says."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        message = None
+    if not isinstance(message, dict) or not {"id", "kind"} <= set(message):
+        raise HostError(
+            f"this is no answer of the program on the board: {line[:80].decode(errors='replace')!r}",
+            "something else writes into the connection, such as a login script",
+        )
+    return message
 
 
 def _digest(blob: Blob) -> tuple[str, int]:

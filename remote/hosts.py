@@ -75,7 +75,7 @@ def _twin(text: str) -> Twin:
     if probe not in ("", "lab"):
         raise UsageError(f"{text!r}: the only probe is lab, not {probe!r}")
     cores = _number(text, "cores", keys["cores"]) if "cores" in keys else None
-    cpus = int(spec.twin.get("cpus", 1))
+    cpus = int(spec.twin.get("cores", 1))
     if cores is not None and not 1 <= cores <= cpus:
         raise UsageError(f"{text!r}: cores is 1 to {cpus}, not {cores}")
     return Twin(

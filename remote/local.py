@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from remote import bundle
@@ -16,8 +17,12 @@ class ProcessLink:
     """The standard input and output of a child process as a byte stream."""
 
     def __init__(self, argv: list[str]) -> None:
+        # A session of its own: a closed terminal or `timeout` ends this process and its group, but not the program that
+        # then has to put the clocks back.
         try:
-            self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            )
         except OSError as error:
             raise HostError(f"{argv[0]} could not be started: {error.strerror}") from error
 
@@ -27,7 +32,7 @@ class ProcessLink:
             view = memoryview(data)
             while view:
                 view = view[self._process.stdin.write(view) or 0 :]
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: it was closed here
             raise LinkLost("the program on this machine has ended", "see its message above") from error
 
     def receive(self) -> bytes:
@@ -41,6 +46,8 @@ class ProcessLink:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
+        while self._process.stdout.read(1 << 20):  # or a full pipe keeps it from noticing
+            pass
         self._process.wait()
         self._process.stdout.close()
 
@@ -50,14 +57,29 @@ def connect(cache: Path, root: str = "") -> ChannelTransport:
 
     The programs' zip is kept in ``cache``, named by its hash. Raises HostError.
     """
+    start = [sys.executable, "-I", "-S", str(_zipped(cache))]
+    place = ["--root", root] if root else []
+    with ExitStack() as opened:
+        agent = opened.enter_context(closing(ProcessLink([*start, "agent", *place])))
+        clockd = opened.enter_context(closing(ProcessLink([*start, "clockd", *place])))
+        transport = ChannelTransport(agent, clockd, bundle.build_id(), same_machine=not root)
+        opened.pop_all()
+    return transport
+
+
+def _zipped(cache: Path) -> Path:
+    """Returns the zip's file, written unless it is there as it must be: it may be run as root."""
     programs = bundle.programs()
     zipped = cache / f"onboard-{bundle.build_id()}.zip"
-    if not zipped.exists():
+    try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = cache / f"{zipped.name}.{os.getpid()}"
-        part.write_bytes(programs.data)
-        part.replace(zipped)
-    start = [sys.executable, "-I", "-S", str(zipped)]
-    place = ["--root", root] if root else []
-    agent, clockd = (ProcessLink([*start, name, *place]) for name in ("agent", "clockd"))
-    return ChannelTransport(agent, clockd, bundle.build_id(), same_machine=not root)
+        if not zipped.is_file() or zipped.read_bytes() != programs.data:
+            part = cache / f"{zipped.name}.{os.getpid()}"
+            part.write_bytes(programs.data)
+            part.replace(zipped)
+    except OSError as error:
+        raise HostError(
+            f"the on-board programs cannot be kept in {cache}: {error.strerror}",
+            "make that folder your own, or name another one in XDG_CACHE_HOME",
+        ) from error
+    return zipped

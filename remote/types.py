@@ -211,7 +211,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a job. ``reason`` is "" for a normal exit, else "timeout" or "signal N"."""
+    """The end of a job. ``reason`` is "" for a normal exit, else "timeout", "cancelled" or "signal N"."""
 
     exit_code: int
     started_s: float

@@ -22,7 +22,6 @@ from remote.sim.process import Action, Busy, Context, Out, OutOfBoardMemory
 # Documented: what JetPack brings, per L4T release.
 _VERSIONS = {"r32.7": {"tensorrt": "8.2.1", "cuda": "10.2", "python": "3.6.9"}}
 _DEVICE = "NVIDIA Tegra X1"
-_NOTE = "times extrapolated from TensorRT 1.0 on L4T 24.2.1"
 
 # Assumed, as the module's other constants: nothing published says how long a TX1 builds.
 _START_S = 3.0  # loading Python, CUDA and TensorRT
@@ -121,7 +120,7 @@ def _built(context: Context, request: dict[str, Any], engine: _Engine) -> Genera
         cached=cached,
         engine_bytes=engine.weight_bytes,
         precision_found=request["precision"],
-        note=_NOTE,
+        note="",
     )
 
 

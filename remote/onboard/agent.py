@@ -30,9 +30,9 @@ class _Job(object):
         self.samplers = samplers
         self.reason = ""
         self.killed = False
-        self.partial = {}  # type: dict[Handle, bytes]
+        self.partial = {}  # type: dict[Handle, bytearray]
         if process is not None:
-            self.partial = {process.stdout: b"", process.stderr: b""}
+            self.partial = {process.stdout: bytearray(), process.stderr: bytearray()}
 
 
 class Agent(Program):
@@ -103,9 +103,12 @@ class Agent(Program):
             return
         now = self.system.now()
         data = handle.read()
-        lines = (job.partial[handle] + data).split(b"\n")
-        job.partial[handle] = lines.pop()
-        if not data:
+        lines = []  # type: list[bytearray]
+        job.partial[handle] += data
+        if b"\n" in data:  # so that a long line is not looked through again with each piece
+            lines = job.partial[handle].split(b"\n")
+            job.partial[handle] = lines.pop()
+        elif not data:
             rest = job.partial.pop(handle)
             lines = [rest] if rest else []
         if lines and job.process is not None:
@@ -185,18 +188,17 @@ class Agent(Program):
             raise Fault("protocol", "not a file name: %r" % name)
         folder = "%s/files/%s" % (self._cache, digest[:32])
         path, part = "%s/%s" % (folder, name), "%s/.%s.part" % (folder, name)
-        if system.exists(path) and system.size(path) == size:
-            return {"path": path, "offset": size}
         try:
+            if system.exists(path) and system.digest(path) == digest:
+                return {"path": path, "offset": size}
             system.make_folder(folder)
             if request.get("source"):
                 system.remove(part)
                 system.link(request["source"], part)
-            elif request.get("data"):
-                if int(request["offset"]) == 0:
-                    system.remove(part)
-                system.append(part, base64.b64decode(str(request["data"])))
             there = system.size(part) if system.exists(part) else 0
+            if request.get("data") and int(request["offset"]) == there:
+                system.append(part, base64.b64decode(str(request["data"])))
+                there = system.size(part)
             if there < size:
                 return {"path": path, "offset": there}
             if system.digest(part) != digest:

@@ -30,7 +30,9 @@ class Clockd(Program):
         self.readings = probe.channels(system, self.spec["readings"])
         self._samplers = None  # type: Samplers | None
         self._journal = Journal(system, self.texts["/proc/sys/kernel/random/boot_id"])
-        self._put_back_dead_lease()
+        if self._dead_lease() is not None:
+            with self._journal.alone():
+                self._put_back_dead_lease()
 
     def verbs(self) -> "dict[str, object]":
         return {
@@ -45,7 +47,7 @@ class Clockd(Program):
         layer = self._journal.layer("apply")
         journal = {"notes": self._journal.notes}
         if layer is not None:
-            knobs = [entry["knob"] for entry in layer["entries"]]
+            knobs = [entry["knob"] for entry in layer["entries"] if entry["was"] is not None]
             journal.update({"owner": layer["owner"], "since_wall_s": layer["since"], "knobs": knobs})
         return {
             "root": self.system.is_root(),
@@ -63,13 +65,21 @@ class Clockd(Program):
             self._samplers.tick()
 
     def on_close(self) -> None:
-        """The link is gone, so the lease ends."""
-        if self._journal.layer("lease") is not None:
-            self._put_back("lease", False)
+        """The link is gone, so the lease ends, if it is this program's own."""
+        if self._owns(self._journal.layer("lease")):
+            with self._journal.alone():
+                self._put_back("lease", False)
+
+    def _owns(self, lease: "dict[str, Any] | None") -> bool:
+        return lease is not None and lease["pid"] == self.system.pid()
+
+    def _dead_lease(self) -> "dict[str, Any] | None":
+        lease = self._journal.layer("lease")
+        return lease if lease is not None and not self.system.alive(lease["pid"]) else None
 
     def _put_back_dead_lease(self) -> None:
-        lease = self._journal.layer("lease")
-        if lease is not None and not self.system.alive(lease["pid"]):
+        lease = self._dead_lease()
+        if lease is not None:
             rows = self._put_back("lease", False)
             done = sum(1 for row in rows if row["result"] == "restored")
             self._journal.notes.append(
@@ -111,19 +121,35 @@ class Clockd(Program):
     # Writing
 
     def _write(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        lease = self._journal.layer("lease")
-        if lease is not None and lease["pid"] != self.system.pid():
-            raise Fault("held", "the board is held by %s" % lease["owner"], "wait for that measurement to end")
         steps = [self._checked(step) for step in request["steps"]]
         kind = "lease" if request["lease"] else "apply"
-        layer = self._journal.open_layer(kind, str(request["owner"]))
-        self._remember(layer, steps)
-        outcomes = [self._apply(step) for step in steps]
-        for entry in layer["entries"]:
-            if entry["knob"] in self.knobs:
-                entry["set"] = self._value(self.knobs[entry["knob"]])
-        self._journal.save()
+        with self._journal.alone():
+            self._must_be_free()
+            layer = self._journal.open_layer(kind, str(request["owner"]))
+            self._remember(layer, steps)
+            before = self._values(layer)
+            outcomes = [self._apply(step) for step in steps]
+            self._mark(layer, before, {step["id"] for step in steps})
+            self._journal.save()
         return {"outcomes": outcomes, "lease": kind if request["lease"] else ""}
+
+    def _must_be_free(self) -> None:
+        """Raises Fault while another program holds the board."""
+        self._put_back_dead_lease()
+        lease = self._journal.layer("lease")
+        if lease is not None and not self._owns(lease):
+            raise Fault("held", "the board is held by %s" % lease["owner"], "wait for that measurement to end")
+
+    def _values(self, layer: "dict[str, Any]") -> "dict[str, int | str | None]":
+        names = [entry["knob"] for entry in layer["entries"] if entry["knob"] in self.knobs]
+        return {name: self._value(self.knobs[name]) for name in names}
+
+    def _mark(self, layer: "dict[str, Any]", before: "dict[str, int | str | None]", asked: "set[str]") -> None:
+        """Notes what this write made of the knobs: of those it asked for, and of those that it moved with them."""
+        for name, now in self._values(layer).items():
+            for entry in layer["entries"]:
+                if entry["knob"] == name and (name in asked or entry["set"] is None or now != before[name]):
+                    entry["set"] = now
 
     def _checked(self, step: "dict[str, Any]") -> "dict[str, Any]":
         """Looks a step up in the table. Raises Fault for a value that is not of the knob's type."""
@@ -142,7 +168,7 @@ class Clockd(Program):
                 continue
             for name in step["knob"]["saves"] + [step["id"]]:
                 was = self._value(self.knobs[name]) if name in self.knobs else None
-                if name not in known and was is not None:
+                if name not in known:  # with None: it had no value then, so it gets none back
                     known.add(name)
                     layer["entries"].append({"knob": name, "was": was, "set": None})
         self._journal.save()
@@ -183,13 +209,15 @@ class Clockd(Program):
     # Putting back
 
     def _undo(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        if self._journal.layer("lease") is not None and not request["lease"]:
-            raise Fault("held", "a measurement is running on the board", "wait for it to end")
         kind = "lease" if request["lease"] else "apply"
-        return {"outcomes": self._put_back(kind, bool(request["force"])), "lease": ""}
+        with self._journal.alone():
+            self._must_be_free()
+            if kind == "apply" and self._journal.layer("lease") is not None:
+                raise Fault("held", "a measurement is running on the board", "wait for it to end")
+            return {"outcomes": self._put_back(kind, bool(request["force"])), "lease": ""}
 
     def _put_back(self, kind: str, force: bool) -> "list[dict[str, Any]]":
-        """Undoes a layer in reverse order.
+        """Undoes a layer in reverse order. What was not put back is remembered on, so that it can be.
 
         What the kernel refuses because another knob is not back yet (a minimum over the present maximum) is tried
         again after the others. Whether someone else changed a knob is judged before the first write, because
@@ -201,6 +229,8 @@ class Clockd(Program):
         rows = []
         todo = []
         for entry in reversed(layer["entries"]):
+            if entry["was"] is None:
+                continue
             knob = self.knobs.get(entry["knob"])
             now = self._value(knob) if knob is not None else None
             row = {"knob": entry["knob"], "was": now, "now": now, "result": "unchanged", "why": ""}
@@ -218,7 +248,9 @@ class Clockd(Program):
             wrong = [item for item in todo if self._value(item[1]) != item[0]["was"]]
             if not wrong:
                 break
-        stuck = [row["knob"] for row in rows if row["result"] == "refused"]
+        # What someone else changed is theirs, but `restore --force` may still be asked for; a lease is over.
+        open_ends = ("refused", "left") if kind == "apply" else ("refused",)
+        stuck = [row["knob"] for row in rows if row["result"] in open_ends]
         layer["entries"] = [entry for entry in layer["entries"] if entry["knob"] in stuck]
         if not layer["entries"]:
             self._journal.layers.remove(layer)

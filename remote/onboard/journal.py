@@ -5,17 +5,22 @@ Layers nest: ``apply`` at the bottom, a measurement's lease on top of it. An ent
 """
 
 import json
+from contextlib import contextmanager
 
 from remote.onboard.program import Fault
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
-    from typing import Any  # novm
+    from typing import Any, Iterator  # novm
 
     from remote.onboard.system import System
 
 FOLDER = "/run/edgeperf"
 PATH = FOLDER + "/journal.json"
+LOCK = FOLDER + "/lock"
+
+_LAYER = {"kind", "owner", "since", "pid", "entries"}
+_ENTRY = {"knob", "was", "set"}
 
 
 class Journal(object):
@@ -24,14 +29,31 @@ class Journal(object):
     def __init__(self, system: "System", boot_id: str) -> None:
         self._system = system
         self._boot_id = boot_id
+        self._load()
+
+    @contextmanager
+    def alone(self) -> "Iterator[None]":
+        """Keeps other programs from changing settings, and takes up what they have remembered since.
+
+        Raises Fault where nothing can be remembered: then nothing may be changed.
+        """
+        try:
+            self._system.make_folder(FOLDER)
+            with self._system.lock(LOCK):
+                self._load()
+                yield
+        except OSError as error:
+            raise _unable(error) from error
+
+    def _load(self) -> None:
         self.notes = []  # type: list[str]
         self.layers = []  # type: list[dict[str, Any]]
-        if not system.exists(PATH):
+        if not self._system.exists(PATH):
             return
         try:
-            saved = json.loads(system.load(PATH).decode("utf-8"))
-            if saved["boot"] == boot_id:
-                self.layers = saved["layers"]
+            saved = json.loads(self._system.load(PATH).decode("utf-8"))
+            if saved["boot"] == self._boot_id:
+                self.layers = _checked(saved["layers"])
             else:
                 self.notes.append("a journal of an earlier boot was dropped: a reboot puts the clocks back by itself")
         except OSError as error:
@@ -56,19 +78,30 @@ class Journal(object):
         return layer
 
     def save(self) -> None:
-        """Writes the layers that hold something. Raises Fault when that is impossible: then nothing may be changed."""
+        """Writes the layers that hold something. Call it `alone`. Raises Fault when that is impossible."""
         kept = [layer for layer in self.layers if layer["entries"]]
         try:
             if not kept:
                 if self._system.exists(PATH):
                     self._system.remove(PATH)
                 return
-            self._system.make_folder(FOLDER)
             text = json.dumps({"boot": self._boot_id, "layers": kept}, sort_keys=True)
             self._system.save(PATH, text.encode("utf-8"))
         except OSError as error:
-            raise Fault(
-                "board",
-                "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
-                "clocks need root: log in as root, or run edgeperf as root on this machine",
-            ) from error
+            raise _unable(error) from error
+
+
+def _checked(layers: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """Returns the layers of a file. Raises ValueError or TypeError when another program, or version, wrote them."""
+    for layer in layers:
+        if set(layer) != _LAYER or any(set(entry) != _ENTRY for entry in layer["entries"]):
+            raise ValueError("not a layer")
+    return layers
+
+
+def _unable(error: OSError) -> Fault:
+    return Fault(
+        "board",
+        "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
+        "clocks need root: log in as root, or run edgeperf as root on this machine",
+    )

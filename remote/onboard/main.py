@@ -32,9 +32,10 @@ def main(argv: "list[str]") -> int:
     program = {"agent": Agent, "clockd": Clockd}[argv[1]](system, data["boards"], data["build"])
     try:
         program.serve()
-    except OSError:
-        program.on_close()
-        raise
+    except BrokenPipeError:
+        return 1  # the host is gone, and with it all who could be told
+    finally:
+        program.on_close()  # once more, in case that it was not the host's goodbye that ended it
     return 0
 
 

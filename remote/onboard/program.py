@@ -33,7 +33,7 @@ class Program(object):
         self.system = system
         self.build = build
         self.closed = False
-        self._partial = b""
+        self._partial = bytearray()
         self.texts = {path: probe.text_of(system, path) for path in probe.IDENTITY}
         self.spec = boards[probe.identify(self.texts, boards)]
 
@@ -91,10 +91,12 @@ class Program(object):
             self.closed = True
             self.on_close()
             return
-        lines = (self._partial + data).split(b"\n")
-        self._partial = lines.pop()
-        for line in lines:
-            self._answer(line)
+        self._partial += data
+        if b"\n" in data:  # so that a long line is not looked through again with each piece
+            lines = self._partial.split(b"\n")
+            self._partial = lines.pop()
+            for line in lines:
+                self._answer(bytes(line))
 
     def _answer(self, line: bytes) -> None:
         number = None
@@ -109,7 +111,7 @@ class Program(object):
                 self.send(dict(end, id=number, kind="end"))
         except Fault as fault:
             self.send({"id": number, "kind": "error", "error": fault.error, "what": fault.what, "hint": fault.hint})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError) as error:
             self.send(
                 {
                     "id": number,

@@ -15,6 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
+
+MYPY = False
+if MYPY:  # the typing module is newer than the oldest Python of the boards
+    from typing import Iterator  # novm
 
 
 class Handle(object):
@@ -147,6 +152,15 @@ class System(object):
         except BaseException:
             os.unlink(part)
             raise
+
+    @contextmanager
+    def lock(self, path: str) -> "Iterator[None]":
+        """Has ``path`` locked for the length of a ``with``; waits until no other program has. Raises OSError."""
+        import fcntl  # POSIX only, whereas the twin imports this module on any host
+
+        with open(self.path(path), "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def rename(self, old: str, new: str) -> None:
         """Moves a file, replacing one that is there."""

@@ -21,6 +21,9 @@ from remote.sim import state
 from remote.sim.process import Program
 from remote.sim.system import TwinSystem
 
+_MOST_IDLE_TURNS = 10_000
+"""Turns in which no time passes and nothing is said: so many mean that nothing ever will be."""
+
 
 class TwinLink:
     """Lets a program have its turns until it has something to say."""
@@ -34,10 +37,13 @@ class TwinLink:
 
     def receive(self) -> bytes:
         with _unbroken() as broken:
+            idle = 0
             while not self._system.outbox and not broken:
-                if self._program.closed:
+                if self._program.closed or idle > _MOST_IDLE_TURNS:
                     raise LinkLost("the simulated board has ended the connection")
+                before_s = self._system.now()
                 self._program.turn()
+                idle = idle + 1 if self._system.now() == before_s else 0
         if broken:
             raise KeyboardInterrupt
         data = b"".join(self._system.outbox)
@@ -86,5 +92,7 @@ class TwinTransport(ChannelTransport):
         super().__init__(links[0], links[1], bundle.build_id())
 
     def close(self) -> None:
-        super().close()
-        self._kept.close()
+        try:
+            super().close()
+        finally:
+            self._kept.close()

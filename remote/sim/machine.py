@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from remote.sim.system import TwinSystem
 
 _PROBES = ("", "lab")
+_LONGEST_WAIT_S = 0.1
 
 
 class OnBoard(Protocol):
@@ -236,9 +237,12 @@ class Machine:
     def wait(self, system: TwinSystem, handles: Sequence[Pipe], until_s: float | None) -> list[Pipe]:
         """Returns the handles that are ready; else lets time pass until one is, or until ``until_s``.
 
-        Returns [] when ``until_s`` has come, or when nothing can ever happen. While ``system``'s program waits, the
-        others on the machine get their turns; a program that waits inside such a turn is answered at once.
+        Returns [] when ``until_s`` has come, or when nothing can ever happen; in real time also every tenth of a
+        second, so that Ctrl-C is seen. While ``system``'s program waits, the others on the machine get their turns; a
+        program that waits inside such a turn is answered at once.
         """
+        if self._sleep is not None:
+            until_s = min(inf if until_s is None else until_s, self.now_s + _LONGEST_WAIT_S)
         nested = bool(self._turning)
         self._turning.add(id(system))
         try:

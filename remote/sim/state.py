@@ -132,5 +132,9 @@ class StateFile:
         try:
             part.write_text(json.dumps(record, indent=1), "utf-8")
             os.replace(part, self._path)
+        except OSError as error:
+            raise HostError(
+                f"state={self._path} cannot be saved: {error.strerror}", "name a file in a folder that you may write to"
+            ) from error
         finally:
             os.close(self._fd)

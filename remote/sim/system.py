@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from remote.sim.files import home
 from remote.sim.kernel.node import fail
@@ -81,6 +82,10 @@ class TwinSystem:
         """Replaces a private file. Raises OSError."""
         self._ordinary(path)
         self.machine.files.save(path, data, self._user)
+
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        """Does nothing: the programs of a twin have their turns one after the other."""
+        return nullcontext()
 
     def rename(self, old: str, new: str) -> None:
         """Moves a file, replacing one that is there."""

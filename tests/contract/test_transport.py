@@ -135,6 +135,17 @@ def test_what_someone_else_changed_is_left_and_named_unless_forced(backend: Back
     rows = {row.knob: row.result for row in board.write(Undo()).outcomes}
     assert rows["cpu0.governor"] == "left"
     assert rows["cpu0.max"] == "restored"
+    forced = board.write(Undo(force=True)).outcomes
+    assert [(row.knob, row.now, row.result) for row in forced] == [("cpu0.governor", found, "restored")]
+
+
+def test_a_second_apply_does_not_take_what_someone_else_changed_for_its_own(backend: Backend, board: Transport) -> None:
+    found = board.found.knobs["cpu0.governor"].value
+    board.write(Apply((step("cpu0.governor", "userspace"),), "me"))
+    backend.outside(GOVERNOR, "ondemand" if found != "ondemand" else "performance")
+    board.write(Apply((step("cpu0.max", rate(board)),), "me"))
+    rows = {row.knob: row.result for row in board.write(Undo()).outcomes}
+    assert rows == {"cpu0.governor": "left", "cpu0.max": "restored"}
 
 
 def test_force_puts_back_what_someone_else_changed(backend: Backend, board: Transport) -> None:
