@@ -106,7 +106,7 @@ class BoardInfo:
 
 @dataclass(frozen=True)
 class Bench:
-    """One measurement; docs/result.md explains every field. ``bounds`` is None where the board's peaks are not known."""
+    """One measurement; docs/result.md explains every field. ``bounds`` is None where no peaks are known."""
 
     schema: int
     kind: str

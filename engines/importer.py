@@ -49,6 +49,10 @@ def read_onnx(path: Path, batch: int) -> Imported:
     made = {name for layer in layers for name in (layer.name, *(n for n, _ in getattr(layer, "extra", ())))}
     made |= {entry.name for entry in inputs}
     outputs = tuple(o.name for o in model.graph.output if o.name in made)
+    empty = [name for name, shape in [*shapes.items(), *((i.name, i.shape) for i in inputs)] if 0 in shape]
+    if not layers or not outputs or empty:
+        what = f"tensor {empty[0]!r} has no elements" if empty else "there is nothing to compute in it"
+        raise UsageError(f"{path}: {what}", "Check how the model was exported.")
     return Imported(Network(path.stem, inputs, layers, outputs, batch), digest.hexdigest())
 
 

@@ -32,6 +32,8 @@ def load(name_or_path: str, batch: int) -> Model:
 
     Raises UsageError for an unknown name, a batch below 1, and a file that cannot be used.
     """
+    if not name_or_path.strip():
+        raise UsageError("the model's name is empty", f"Built in are {', '.join(names())}.")
     if batch < 1:
         raise UsageError(f"batch {batch}: there is no such batch", "Give a batch of 1 or more.")
     known = name_or_path.casefold()

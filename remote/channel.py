@@ -169,15 +169,19 @@ class ChannelTransport(Transport):
             timeout_s=job.timeout_s,
             sampling=asked,
         )
-        dropped = False
+        dropped, ended = False, False
         try:
             while (message := self._patiently(number))["kind"] == "data":
                 dropped = True  # unless the caller comes back for more
                 yield from _events(message)
                 dropped = False
+            ended = True
         finally:
             if dropped:
                 self._give_up(number)
+            if rooted and not ended:
+                with suppress(LinkLost):
+                    self._clockd.send("collect")  # ends the sampling; the answer is nobody's
         if rooted:
             yield from map(_series, self._clockd.ask("collect")["series"])
         yield Ended(message["exit_code"], message["started_s"], message["ended_s"], message["reason"])

@@ -87,7 +87,7 @@ def _network(request: dict[str, Any]) -> Network:
 
 def _engine(network: Network, request: dict[str, Any]) -> _Engine:
     rows = cost(network, request["batch"], request["precision"])
-    tensors = max(row.read_bytes - row.weight_bytes + row.written_bytes for row in rows)
+    tensors = max((row.read_bytes - row.weight_bytes + row.written_bytes for row in rows), default=0)
     return _Engine(sum(row.weight_bytes for row in rows), tensors, sum(row.macs > 0 for row in rows))
 
 

@@ -15,6 +15,7 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
 
 
 _GRACE_S = 3.0
+_LOOK_S = 0.02
 
 
 class _Job(object):
@@ -80,8 +81,13 @@ class Agent(Program):
     def deadline(self) -> "float | None":
         if self._job is None:
             return None
-        due = self._job.samplers.deadline() if self._job.samplers else None
-        return self._job.until_s if due is None else min(due, self._job.until_s)
+        due = [self._job.until_s]
+        sample_s = self._job.samplers.deadline() if self._job.samplers else None
+        if sample_s is not None:
+            due.append(sample_s)
+        if self._job.process is not None and not self._job.partial:
+            due.append(self.system.now() + _LOOK_S)  # both outputs have ended, the process has not yet
+        return min(due)
 
     def on_time(self) -> None:
         job = self._job
@@ -92,10 +98,12 @@ class Agent(Program):
         if job.process is None:
             if self.system.now() >= job.until_s:
                 self._finish(0)
-        elif not job.partial:
-            self._finish(job.process.exit_code())
-        elif self.system.now() >= job.until_s:
-            self._overdue(job)
+        else:
+            code = None if job.partial else job.process.exit_code()
+            if code is not None:
+                self._finish(code)
+            elif self.system.now() >= job.until_s:
+                self._overdue(job)
 
     def on_ready(self, handle: "Handle") -> None:
         job = self._job

@@ -97,6 +97,10 @@ class Clockd(Program):
         except (OSError, ValueError, IndexError):
             return None
 
+    def _is_idle(self, knob: "dict[str, Any]") -> bool:
+        """Says whether the driver itself says that a setting does not apply now (``<unsupported>``)."""
+        return probe.text_of(self.system, knob["readback"]).startswith("<")
+
     def _settings(self, request: "dict[str, Any]") -> "dict[str, Any]":
         return {"knobs": [self._describe(knob) for knob in self.knobs.values()], "absent": self.absent}
 
@@ -184,6 +188,9 @@ class Clockd(Program):
                 "why": "this board has no such setting",
             }
         was = self._value(knob)
+        if was is None and not self._is_idle(knob):
+            why = "it cannot be read, so it could not be put back"
+            return {"knob": step["id"], "was": None, "now": None, "result": "refused", "why": why}
         why = "" if was == step["value"] else self._set(knob, step["text"])
         now = self._value(knob)
         if now == step["value"]:

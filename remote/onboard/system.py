@@ -43,11 +43,11 @@ class Process(object):
         self.stdout = Handle(popen.stdout.fileno())
         self.stderr = Handle(popen.stderr.fileno())
 
-    def exit_code(self) -> int:
-        """Waits for the end (both outputs are closed by then) and returns the code, -N for signal N."""
-        code = self._popen.wait()
+    def exit_code(self) -> "int | None":
+        """Returns the code, -N for signal N, or None while it runs. Ask it once both outputs have ended."""
+        code = self._popen.poll()
         for pipe in (self._popen.stdout, self._popen.stderr):
-            if pipe is not None:
+            if pipe is not None and code is not None:
                 pipe.close()
         return code
 

@@ -98,7 +98,7 @@ class SimProcess:
         self.stdout.feed(b"")
         self.stderr.feed(b"")
 
-    def exit_code(self) -> int:
+    def exit_code(self) -> int | None:
         """Returns the code once both outputs have ended, -N for signal N."""
         return self._code
 

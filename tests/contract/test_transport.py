@@ -201,6 +201,16 @@ def test_a_job_that_lasts_too_long_is_ended(board: Transport) -> None:
     assert done.ended_s - done.started_s < 5
 
 
+def test_a_setting_that_cannot_be_read_is_not_written_since_it_could_not_be_put_back(backend: Backend) -> None:
+    if backend.name != "local":
+        pytest.skip("the twin's nodes always have a value")
+    backend.outside(GOVERNOR.replace("governor", "max_freq"), "garbage")
+    with backend.connect() as board:
+        outcome = board.write(Apply((step("cpu0.max", LOWER),), "me")).outcomes[0]
+    assert outcome.result == "refused"
+    assert "put back" in outcome.why
+
+
 def test_a_stream_ends_with_exactly_one_end(board: Transport) -> None:
     asked = Sampling(rails=tuple(board.rails), rate_hz=50)
     events = list(board.stream(Job(argv=("echo", "x"), sampling=asked)))

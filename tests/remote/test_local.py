@@ -49,6 +49,15 @@ def rate(board: Transport) -> object:
     return settings.knobs["cpu0.max"].value
 
 
+def test_a_job_that_closes_its_outputs_and_goes_on_is_still_held_to_its_time(backend: Backend) -> None:
+    script = "import os, time; os.close(1); os.close(2); time.sleep(60)"
+    with backend.connect() as board:
+        done = board.run(Job(argv=(sys.executable, "-c", script), timeout_s=0.3))
+        assert done.reason == "timeout"
+        assert done.ended_s - done.started_s < 5
+        assert board.run(Job(argv=("echo", "next"))).text() == "next\n"
+
+
 def test_looking_at_a_held_board_does_not_end_the_lease(backend: Backend) -> None:
     with backend.connect() as holder:
         holder.write(lease(LOWER, "holder"))
