@@ -156,15 +156,32 @@ def _pool(layer: Pool, inputs: tuple[Shape, ...]) -> tuple[str, dict[str, Any]]:
     if not layer.kernel:
         return _GLOBAL[layer.mode], {}
     attributes: dict[str, Any] = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": layer.pad}
+    made, floor = layer.shape(inputs), _rounded(layer, inputs[0], up=False)
     # ONNX rounds up without dropping a last window as Caffe does. Where Caffe drops one, rounding down is the same.
-    attributes["ceil_mode"] = int(layer.ceil and layer.shape(inputs) == _rounded_up(layer, inputs[0]))
+    attributes["ceil_mode"] = int(made != floor and made == _rounded(layer, inputs[0], up=True))
+    count_pad = layer.count_pad
+    if made != floor and not attributes["ceil_mode"]:
+        attributes["pads"] = _padded(layer, inputs[0], made)
+        if layer.mode == "avg" and count_pad and any(layer.pad):
+            what = f"layer {layer.name!r}: an average that counts its padding, rounded up in one direction only"
+            raise UsageError(f"{what}, cannot be written as ONNX", "Change its stride or its padding.")
+        count_pad = False
     if layer.mode == "avg":
-        attributes["count_include_pad"] = int(layer.count_pad)
+        attributes["count_include_pad"] = int(count_pad)
     return _WINDOW[layer.mode], attributes
 
 
-def _rounded_up(layer: Pool, shape: Shape) -> Shape:
-    """Returns the shape that ONNX makes with ``ceil_mode``."""
+def _padded(layer: Pool, shape: Shape, made: Shape) -> tuple[int, ...]:
+    """Returns the pads with which rounding down makes ``made``: for a shape rounded up in one direction only."""
+    n = len(layer.kernel)
+    reach = ((made[2 + i] - 1) * layer.stride[i] + layer.kernel[i] for i in range(n))
+    ends = (max(layer.pad[n + i], far - shape[2 + i] - layer.pad[i]) for i, far in enumerate(reach))
+    return (*layer.pad[:n], *ends)
+
+
+def _rounded(layer: Pool, shape: Shape, *, up: bool) -> Shape:
+    """Returns the shape that ONNX makes with ``ceil_mode``, or without."""
     n = len(layer.kernel)
     rooms = (shape[2 + i] + layer.pad[i] + layer.pad[n + i] - layer.kernel[i] for i in range(n))
-    return (*shape[:2], *(-(-room // layer.stride[i]) + 1 for i, room in enumerate(rooms)))
+    steps = ((-(-room // layer.stride[i]) if up else room // layer.stride[i]) for i, room in enumerate(rooms))
+    return (*shape[:2], *(step + 1 for step in steps))

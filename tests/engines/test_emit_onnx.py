@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -181,6 +181,24 @@ def test_a_window_that_would_start_in_the_padding_is_dropped() -> None:
     assert emitted(network, data).tolist() == [[[[0, 2], [6, 8]]]]
     attributes = {a.name: a.i for a in build(network, 1, "fp32", 0).graph.node[0].attribute}
     assert attributes["ceil_mode"] == 0  # readers differ in what they make of 1 here
+
+
+@pytest.mark.parametrize("mode", ["max", "avg"])
+def test_a_shape_rounded_up_in_one_direction_and_cut_in_the_other_is_written_by_its_padding(
+    mode: Literal["max", "avg"],
+) -> None:
+    layer = Pool("p", ("x",), mode, (2, 2), (3, 3), (0, 0, 0, 0))
+    network = single(layer, 1, 10, 6)
+    data = noise(1, 1, 10, 6)
+    assert emitted(network, data).shape == (1, 1, 4, 2)
+    edge = data[0, 0, 9, 3:5]
+    assert emitted(network, data)[0, 0, 3, 1] == pytest.approx(edge.max() if mode == "max" else edge.mean())
+
+
+def test_an_average_that_onnx_cannot_say_is_refused() -> None:
+    layer = Pool("p", ("x",), "avg", (2, 2), (3, 3), (1, 0, 0, 0))
+    with pytest.raises(UsageError, match="'p'"):
+        build(single(layer, 1, 9, 6), 1, "fp32", 0)
 
 
 def test_average_in_ceil_mode_divides_by_what_is_left() -> None:
