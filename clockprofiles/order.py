@@ -17,11 +17,12 @@ _STAGES = tuple(
         r"cluster\.force=.*",
         r"cluster\.active=.*",
         r"cpu\d+\.online=.*",  # a core that is off refuses the rest
+        r"(cc3\..*|qos\.enable)=.*",  # a cluster that is off, or bounds by others, would keep a rate from taking hold
         r"cpu\d+\.(governor|min|max)=.*",
         r"cpu\d+\.idle\d+=.*",
-        r"gpu\.railgate=0",  # a gated GPU takes no lock
+        r"gpu\.(railgate=0|power=on)",  # a gated GPU takes no lock
         r"gpu\.(rate|override|min|max)=.*",
-        r"gpu\.railgate=1",
+        r"gpu\.(railgate=1|power=auto)",
         r"fan\.auto=.*",  # the fan's own control would overwrite the speed
         r"fan\.pwm=.*",
         r"(?!cpuquiet\.enable=1).*",  # any other domain: emc and what later boards have

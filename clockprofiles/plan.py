@@ -25,6 +25,11 @@ class ClockPlan:
     notes: tuple[str, ...]
     asked: Asked
 
+    @property
+    def mode(self) -> tuple[Step, ...]:
+        """The change of power mode, if there is one. It rewrites cores and limits: afterwards plan the rest anew."""
+        return tuple(step for step in self.steps if step.knob == "nvpmodel.mode")
+
 
 @dataclass(frozen=True)
 class Drifted:

@@ -54,6 +54,9 @@ class Targets:
     def point(self, rate: Rate, knob: str) -> int | None:
         """Returns the operating point of a rate and keeps the note about it; None where there is none."""
         hz, note = nearest_point(rate, self.found[knob])
+        who = self.found[knob].capped_by
+        if who and hz and (rate.name == "max" or rate.hz > hz):
+            self.notes[f"{kind_of(knob)}: {who} allows at most {rate_text(hz)}"] = None
         if hz is None:
             self.lack(knob, note)
         elif note:
@@ -80,7 +83,9 @@ def _power_mode(goal: Targets, profile: Profile) -> None:
     if mode is None:
         return
     knob = goal.found.get("nvpmodel.mode")
-    if knob is not None and knob.choices and mode not in knob.choices:
+    if knob is not None and knob.error:
+        goal.lack(knob.id, "the power mode in force cannot be told, so none is set")
+    elif knob is not None and knob.choices and mode not in knob.choices:
         goal.lack(knob.id, f"this board has no power mode {mode}; it has {', '.join(map(str, knob.choices))}")
     else:
         goal.want("nvpmodel.mode", mode, "power mode of the profile")
@@ -111,6 +116,9 @@ def _cpu(goal: Targets, profile: Profile) -> None:
     """Governor and limits only: min = max forces the speed, and `scaling_setspeed` keeps what it was."""
     policies = _numbers(goal, r"cpu(\d+)\.(?:governor|min|max)") or [0]
     for number in policies:
+        if _off(goal, number):
+            goal.notes[f"cpu{number}: its cores are off, so its rate is left as it is"] = None
+            continue
         if profile.cpu_governor:
             _word(goal, f"cpu{number}.governor", profile.cpu_governor)
         hz = _limits(goal, f"cpu{number}", profile.cpu_min, profile.cpu_max)
@@ -118,13 +126,32 @@ def _cpu(goal: Targets, profile: Profile) -> None:
             goal.asked["cpu"] = hz
 
 
+def _off(goal: Targets, number: int) -> bool:
+    """Says whether all cores of a policy are off, and no new power mode may switch one on."""
+    mode = goal.wanted.get("nvpmodel.mode")
+    if mode is not None and mode.value != goal.found["nvpmodel.mode"].value:
+        return False
+    core = f"cpu{number}.online"  # of the CPU that stands for the policy: one that is on, if there is one
+    return core in goal.found and goal.found[core].value == 0 and core not in goal.wanted
+
+
 def _idle(goal: Targets, profile: Profile) -> None:
     if profile.idle_cpu is not None:
         states = [knob for knob in goal.found if re.fullmatch(r"cpu\d+\.idle\d+", knob)]
         for knob in states or ["cpu0.idle0"]:
             goal.want(knob, int(not profile.idle_cpu), "idle state allowed" if profile.idle_cpu else "idle state off")
+        for knob in goal.found:
+            if knob.startswith("cc3."):
+                goal.want(knob, int(profile.idle_cpu), "may be off" if profile.idle_cpu else "CPU cluster stays on")
+            elif knob == "qos.enable":
+                bounds = "other programs may bound the rate" if profile.idle_cpu else "no bounds by other programs"
+                goal.want(knob, int(profile.idle_cpu), bounds)
     if profile.idle_gpu is not None:
-        goal.want("gpu.railgate", int(profile.idle_gpu), "may be gated" if profile.idle_gpu else "GPU stays powered")
+        why = "may be gated" if profile.idle_gpu else "GPU stays powered"
+        if "gpu.power" in goal.found:
+            goal.want("gpu.power", "auto" if profile.idle_gpu else "on", why)
+        else:
+            goal.want("gpu.railgate", int(profile.idle_gpu), why)
 
 
 def _domain(goal: Targets, domain: str, rate: Rate) -> int | None:

@@ -1,9 +1,12 @@
-"""Board specifications: what settings, readings and rails a kind of board has, from ``boards/*.toml``. Pure."""
+"""Board specifications: what settings, readings and rails a kind of board has, from ``boards/*.toml``. Pure.
+
+What only a simulated board needs lies in ``boards/twins/*.toml``, and is read when a twin is asked for.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,6 +18,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+_KEYS = {"name", "model", "inherits", "abstract", "match", "l4t", "variant", "knob", "reading", "rail", "total"}
 
 
 @dataclass(frozen=True)
@@ -28,24 +33,32 @@ class Total:
 
 @dataclass(frozen=True)
 class BoardSpec:
-    """One kind of board. Rows of ``knobs``, ``readings`` and ``rails`` are as in the TOML.
+    """One kind of board. Rows of ``knobs``, ``readings``, ``rails`` and ``variants`` are as in the TOML.
 
-    ``twin`` holds what only the simulated board needs; empty where there is no twin.
+    ``l4t`` are the major L4T releases that its nodes are known of. An ``abstract`` one is what several boards have in
+    common; it stands for a board of that family that is not known itself.
     """
 
     name: str
     model: str
     match: tuple[str, ...]
+    l4t: tuple[int, ...]
+    abstract: bool
+    variants: tuple[Mapping[str, Any], ...]
     knobs: tuple[Mapping[str, Any], ...]
     readings: tuple[Mapping[str, Any], ...]
     rails: tuple[Mapping[str, Any], ...]
     totals: tuple[Total, ...]
-    twin: Mapping[str, Any]
+
+    @property
+    def twin(self) -> Mapping[str, Any]:
+        """What only the simulated board needs; empty where there is no twin."""
+        return _twin(self.name) if self.name in twins() else {}
 
     @property
     def releases(self) -> tuple[str, ...]:
         """The simulated L4T releases, oldest first."""
-        return tuple(self.twin.get("release", {}))
+        return tuple(sorted(self.twin.get("release", {}), key=lambda name: [int(n) for n in name[1:].split(".")]))
 
     def release(self, prefix: str) -> str:
         """Returns the newest simulated release that starts with ``prefix`` ("" for the newest of all).
@@ -63,39 +76,86 @@ class BoardSpec:
 @cache
 def names() -> tuple[str, ...]:
     """Returns the names of all boards."""
+    return tuple(name for name in _files() if not load(name).abstract)
+
+
+@cache
+def _files() -> tuple[str, ...]:
     folder = resources.files("remote") / "boards"
     return tuple(sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
 @cache
 def load(name: str) -> BoardSpec:
-    """Returns a board's specification with what it inherits. Raises UsageError with the nearest name."""
-    if name not in names():
+    """Returns a board's specification with what it inherits. Raises UsageError with the nearest name.
+
+    Settings and readings add to those inherited, and replace those of the same id. Rails and totals replace all.
+    """
+    if name not in _files():
         import difflib
 
         near = difflib.get_close_matches(name, names(), 1)
         guess = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"there is no board {name!r}", f"{guess}boards: {', '.join(names())}")
     data = tomllib.loads((resources.files("remote") / "boards" / f"{name}.toml").read_text("utf-8"))
-    base = load(data["inherits"]) if "inherits" in data else None
-    unknown = set(data) - {"name", "model", "inherits", "match", "knob", "reading", "rail", "total", "twin"}
+    unknown = set(data) - _KEYS
     if unknown:
         raise UsageError(f"boards/{name}.toml: unknown key {sorted(unknown)[0]!r}")
+    base = load(data["inherits"]) if "inherits" in data else None
+    totals = tuple(Total(t["scope"], tuple(t["rails"]), t["leaves_out"]) for t in data.get("total", ()))
     return BoardSpec(
         name=data["name"],
         model=data["model"],
         match=tuple(data["match"]),
-        knobs=(*data.get("knob", ()), *(base.knobs if base else ())),
-        readings=(*data.get("reading", ()), *(base.readings if base else ())),
-        rails=(*data.get("rail", ()), *(base.rails if base else ())),
-        totals=tuple(Total(t["scope"], tuple(t["rails"]), t["leaves_out"]) for t in data.get("total", ())),
-        twin=data.get("twin", {}),
+        l4t=tuple(data.get("l4t", ())),
+        abstract=data.get("abstract", False),
+        variants=tuple(data.get("variant", ())),
+        knobs=_added(data.get("knob", ()), base.knobs if base else ()),
+        readings=_added(data.get("reading", ()), base.readings if base else ()),
+        rails=tuple(data.get("rail", ())) if "rail" in data or base is None else base.rails,
+        totals=totals if "total" in data or base is None else base.totals,
     )
 
 
+def _added(own: Sequence[Mapping[str, Any]], base: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    ids = {row["id"] for row in own}
+    return (*own, *(row for row in base if row["id"] not in ids))
+
+
+def doubts(spec: BoardSpec, l4t: str) -> tuple[str, ...]:
+    """Returns what is uncertain about a board found with an L4T release ("" for none), in words for people."""
+    if spec.abstract:
+        return (f"{spec.model}: only settings in places known from other boards were found, and no watt figure",)
+    major = int(l4t.partition(".")[0]) if l4t else 0
+    if not spec.l4t or not major or major in spec.l4t:
+        return ()
+    known = ", ".join(f"R{number}" for number in spec.l4t)
+    return (f"L4T R{l4t} is not known of this board (known: {known}): settings were looked for in the known places",)
+
+
+@cache
 def twins() -> tuple[str, ...]:
     """Returns the names of the boards that can be simulated."""
-    return tuple(name for name in names() if load(name).twin)
+    folder = resources.files("remote") / "boards" / "twins"
+    return tuple(sorted({file.name[:-5] for file in folder.iterdir()} & set(names())))
+
+
+@cache
+def _twin(name: str) -> dict[str, Any]:
+    """Returns the table of a simulated board, on top of those of the files that it inherits from."""
+    data = tomllib.loads((resources.files("remote") / "boards" / "twins" / f"{name}.toml").read_text("utf-8"))
+    for base in data.pop("inherits", ()):
+        data = _merged(_twin(base), data)
+    return data
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``base`` with the entries of ``over``; tables in both are merged likewise."""
+    found = dict(base)
+    for key, value in over.items():
+        old = base.get(key)
+        found[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return found
 
 
 @cache
@@ -106,9 +166,11 @@ def table() -> dict[str, dict[str, Any]]:
             "name": spec.name,
             "model": spec.model,
             "match": list(spec.match),
+            "abstract": spec.abstract,
+            "variants": list(spec.variants),
             "knobs": list(spec.knobs),
             "readings": list(spec.readings),
             "rails": list(spec.rails),
         }
-        for name, spec in ((name, load(name)) for name in names())
+        for name, spec in ((name, load(name)) for name in _files())
     }

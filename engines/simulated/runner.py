@@ -19,10 +19,6 @@ from remote.errors import UsageError
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context, Out, OutOfBoardMemory
 
-# Documented: what JetPack brings, per L4T release.
-_VERSIONS = {"r32.7": {"tensorrt": "8.2.1", "cuda": "10.2", "python": "3.6.9"}}
-_DEVICE = "NVIDIA Tegra X1"
-
 # Assumed, as the module's other constants: nothing published says how long a TX1 builds.
 _START_S = 3.0  # loading Python, CUDA and TensorRT
 _BUILD_S = 10.0
@@ -65,11 +61,11 @@ def run(context: Context) -> Generator[Action, None, int]:
 
 def _answer(context: Context, request: dict[str, Any]) -> Generator[Action, None, None]:
     yield Busy(_START_S, Activity(cpu_load=1.0))
-    name, versions = request["toolchain"], _VERSIONS.get(context.release)
+    name, versions = request["toolchain"], context.twin.get("tensorrt")
     if name != "tensorrt" or versions is None:
         has = "tensorrt" if versions else "caffe"
         raise _Failed("missing", f"No module named '{name}' on the simulated board", f"it has {has}")
-    yield _say("hello", versions=versions, device=_DEVICE)
+    yield _say("hello", versions=versions, device=context.twin["device"])
     if request["action"] == "probe":
         return
     network = _network(request)

@@ -4,6 +4,7 @@ Tables come from ``remote/boards/*.toml`` by way of `remote.boards.table`. Pure 
 """
 
 import errno
+import fnmatch
 import re
 
 MYPY = False
@@ -16,10 +17,13 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
 IDENTITY = (
     "/proc/device-tree/model",
     "/proc/device-tree/compatible",
+    "/proc/device-tree/nvidia,boardids",
+    "/proc/device-tree/nvidia,dtsfilename",
     "/proc/device-tree/serial-number",
     "/sys/devices/soc0/machine",
     "/sys/devices/soc0/family",
     "/etc/nv_tegra_release",
+    "/etc/nv_boot_control.conf",
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/random/boot_id",
     "/proc/meminfo",
@@ -28,7 +32,9 @@ IDENTITY = (
     "/proc/driver/nvidia/version",
 )
 
+_ONLINE = "/sys/devices/system/cpu/cpu%s/online"
 _MARK = re.compile(r"\{([nm])\}")
+_MODULE = re.compile(r"p\d{4}(-\d{4})?$")
 
 
 def text_of(system: "System", path: str) -> str:
@@ -61,19 +67,25 @@ def fill(text: str, numbers: "dict[str, str]") -> str:
     return _MARK.sub(lambda mark: numbers.get(mark.group(1), mark.group(0)), text)
 
 
-def _first(system: "System", candidates: "list[str]", numbers: "dict[str, str]") -> str:
+def _first(system: "System", candidates: "list[str]", numbers: "dict[str, str]", node: str) -> str:
+    """Returns the first candidate that exists; one without a folder lies beside the node."""
     for candidate in candidates:
         path = fill(candidate, numbers)
+        if not path.startswith("/"):
+            path = node[: node.rindex("/") + 1] + path
         if system.exists(path):
             return path
     return ""
 
 
-def _is_leader(system: "System", row: "dict[str, Any]", numbers: "dict[str, str]") -> bool:
+def _is_leader(system: "System", row: "dict[str, Any]", path: str, numbers: "dict[str, str]") -> bool:
+    """Says whether a CPU stands for its policy: the first that is on, of those with nodes of their own."""
     if not row.get("leader"):
         return True
     words = text_of(system, fill(str(row["leader"]), numbers)).split()
-    return not words or words[0] == numbers["n"]
+    there = [word for word in words if system.exists(path.replace("/cpu%s/" % numbers["n"], "/cpu%s/" % word))]
+    running = [word for word in there if text_of(system, _ONLINE % word) != "0"]
+    return not there or (running or there)[0] == numbers["n"]
 
 
 def knobs(system: "System", rows: "list[dict[str, Any]]") -> "tuple[dict[str, dict[str, Any]], list[str]]":
@@ -83,17 +95,20 @@ def knobs(system: "System", rows: "list[dict[str, Any]]") -> "tuple[dict[str, di
     absent = []
     for row in rows:
         before = len(order)
+        if row.get("mount"):
+            text_of(system, row["mount"])
         for index, candidate in enumerate(row["paths"]):
             for path, numbers in expand(system, candidate):
-                if not _is_leader(system, row, numbers):
+                if not _is_leader(system, row, path, numbers):
                     continue
                 knob = dict(row)
                 knob["id"] = fill(str(row["id"]), numbers)
                 knob["path"] = path
                 readback = row.get("readback") or []
                 knob["readback"] = fill(readback[index], numbers) if readback else path
-                for key in ("choices", "low", "high"):
-                    knob[key] = _first(system, row.get(key) or [], numbers)
+                for key in ("choices", "low", "high", "cap"):
+                    knob[key] = _first(system, row.get(key) or [], numbers, path)
+                knob["alive"] = fill(str(row.get("alive") or ""), numbers)
                 knob["saves"] = [fill(name, numbers) for name in row.get("saves") or []]
                 found[str(knob["id"])] = knob
                 order.append(knob["id"])
@@ -101,11 +116,16 @@ def knobs(system: "System", rows: "list[dict[str, Any]]") -> "tuple[dict[str, di
                 break
         if len(order) == before:
             absent.append(str(row["id"]))
+    for knob in found.values():
+        knob["saves"] = [name for pattern in knob["saves"] for name in fnmatch.filter(order, pattern)]
     return found, absent
 
 
 def channels(system: "System", rows: "list[dict[str, Any]]") -> "dict[str, dict[str, Any]]":
-    """Returns the rails or readings that this program can read here, by id."""
+    """Returns the rails or readings that this program can read here, by id. ``times`` is a node to multiply by.
+
+    A row with a label stands for the channels so labelled, or for all of them when its id has ``{label}`` in it.
+    """
     found = {}  # type: dict[str, dict[str, Any]]
     for row in rows:
         for candidate in row["paths"]:
@@ -114,8 +134,10 @@ def channels(system: "System", rows: "list[dict[str, Any]]") -> "dict[str, dict[
                 name = text_of(system, fill(str(row["label"]), numbers)) if row.get("label") else ""
                 channel = dict(row)
                 channel["path"] = path
+                channel["times"] = fill(str(row.get("times") or ""), numbers)
                 channel["id"] = str(row["id"]).replace("{label}", name or path.strip("/").replace("/", "."))
-                if _readable(system, path):
+                labelled = "{label}" in row["id"] or not row.get("label") or name == row["id"]
+                if labelled and _readable(system, path):
                     found.setdefault(str(channel["id"]), channel)
             if matches:
                 break
@@ -132,15 +154,28 @@ def _readable(system: "System", path: str) -> bool:
 
 
 def identify(texts: "dict[str, str]", boards: "dict[str, dict[str, Any]]") -> str:
-    """Returns the name of the board that the machine says it is: the longest match wins, else generic-linux."""
-    names = ("/proc/device-tree/model", "/proc/device-tree/compatible", "/sys/devices/soc0/machine")
-    said = " ".join(texts.get(path, "") for path in names).lower()
-    best = ("", "generic-linux")
-    for name in sorted(boards):
-        for word in boards[name]["match"]:
-            if word in said and len(word) > len(best[0]):
-                best = (word, name)
-    return best[1]
+    """Returns the name of the board that the machine says it is, else generic-linux.
+
+    A module's part number tells more than a name, the longer name more than the shorter; a family comes last.
+    """
+    said = " ".join(texts.get(path, "") for path in IDENTITY if "soc0" in path or "device-tree" in path).lower()
+    found = [
+        ((not boards[name].get("abstract"), bool(_MODULE.match(word)), len(word)), name)
+        for name in boards
+        for word in boards[name]["match"]
+        if word in said
+    ]
+    return max(found)[1] if found else "generic-linux"
+
+
+def model(texts: "dict[str, str]", board: "dict[str, Any]") -> str:
+    """Returns the model that the machine says it is; where several modules say the same, which of them it is."""
+    said = texts["/proc/device-tree/model"] or str(board["model"])
+    variants = board.get("variants") or []
+    memory_bytes = int((re.findall(r"MemTotal:\s*(\d+)", texts["/proc/meminfo"]) or ["0"])[0]) * 1024
+    named = [row["model"] for row in variants if row["says"] in texts["/etc/nv_boot_control.conf"]]
+    large = [row["model"] for row in variants if memory_bytes >= row["memory_bytes"]]
+    return "%s (%s)" % (said, (named or large[-1:])[0]) if named or large else said
 
 
 def l4t(text: str) -> str:

@@ -13,15 +13,15 @@ _DITHER = 0.25  # of a period, to either side
 
 
 class Sampler(object):
-    """Reads ``channels`` (id -> {path, scale}) at ``rate_hz``, starting now. Its series are columns of one table."""
+    """Reads ``channels`` (id -> {path, times, scale}) at ``rate_hz``, starting now. Series are columns of a table."""
 
     def __init__(self, system: "System", channels: "dict[str, dict[str, Any]]", rate_hz: float, seed: int) -> None:
         self._read = system.read
         self._now = system.now
         self._columns = [
-            (name, str(channels[name]["path"]), float(channels[name].get("scale") or 1.0), [], [])
+            (name, _paths(channels[name]), float(channels[name].get("scale") or 1.0), [], [])
             for name in sorted(channels)
-        ]  # type: list[tuple[str, str, float, list[float], list[float | None]]]
+        ]  # type: list[tuple[str, list[str], float, list[float], list[float | None]]]
         self._period_s = 1.0 / rate_hz
         self._random = random.Random(seed).random
         self._start_s = self._now()
@@ -35,10 +35,13 @@ class Sampler(object):
         if self.next_s is None or now < self.next_s:
             return
         self._late_s += now - self.next_s
-        for _, path, scale, times, values in self._columns:
+        for _, paths, scale, times, values in self._columns:
             times.append(self._now())
             try:
-                values.append(float(self._read(path)) * scale)
+                value = scale
+                for path in paths:
+                    value *= float(self._read(path))
+                values.append(value)
             except (OSError, ValueError):
                 values.append(None)
         self._count += 1
@@ -52,6 +55,11 @@ class Sampler(object):
             {"id": name, "times_s": times, "values": values, "late_s": late_s}
             for name, _, _, times, values in self._columns
         ]
+
+
+def _paths(channel: "dict[str, Any]") -> "list[str]":
+    """Returns the nodes whose product is the channel's value: one, or a voltage and a current."""
+    return [path for path in (str(channel["path"]), str(channel.get("times") or "")) if path]
 
 
 class Samplers(object):

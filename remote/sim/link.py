@@ -33,9 +33,11 @@ class TwinLink:
         self._system = system
 
     def send(self, data: bytes) -> None:
+        if self._program.closed:
+            raise LinkLost("the simulated board has ended the connection")
         self._system.input.feed(data)
 
-    def receive(self) -> bytes:
+    def receive(self, timeout_s: float | None) -> bytes:
         with _unbroken() as broken:
             idle = 0
             while not self._system.outbox and not broken:

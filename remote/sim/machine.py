@@ -18,7 +18,7 @@ from remote.sim.physics import Activity, Clocks
 from remote.sim.process import Program
 from remote.sim.processes import Pipe, SimProcess
 from remote.sim.programs import PROGRAMS
-from remote.sim.rails import monitors
+from remote.sim.rails import monitors, places
 
 if TYPE_CHECKING:
     from remote.sim.system import TwinSystem
@@ -43,23 +43,27 @@ class OnBoard(Protocol):
 
 
 def table_for(twin: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """Returns the ``[twin]`` table with the release's own entries on top. Raises UsageError for an unknown release."""
+    """Returns a twin's table with what its release of L4T has, and then the release's own entries, on top.
+
+    Raises UsageError for an unknown release.
+    """
     releases = twin.get("release", {})
     if release not in releases:
         raise UsageError(f"there is no simulated release {release!r}", f"releases: {', '.join(releases)}")
-    merged = dict(twin)
-    del merged["release"]
-    for key, value in releases[release].items():
-        old = merged.get(key)
-        merged[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    merged = {key: value for key, value in twin.items() if key not in ("release", "l4t")}
+    for table in (twin.get("l4t", {}).get(release, {}), releases[release]):
+        for key, value in table.items():
+            old = merged.get(key)
+            merged[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 
 class Machine:
     """A board of kind ``board`` that runs ``release``. The same seed and the same calls give the same texts.
 
-    ``twin`` is the ``[twin]`` table of the board's TOML, ``cores`` how many cores are online at boot, ``probe``
-    ``"lab"`` for a module with the extra power channels, ``programs`` what can be started beside the machine's own.
+    ``twin`` is the board's table in boards/twins, ``cores`` how many cores are online at boot, ``mode`` the power mode
+    that it boots with ("": the release's own), ``probe`` ``"lab"`` for a module with the extra power channels,
+    ``programs`` what can be started beside the machine's own.
     With ``speed="1"`` waiting takes real time too, by way of ``sleep``.
     """
 
@@ -71,6 +75,7 @@ class Machine:
         *,
         seed: int = 0,
         cores: int | None = None,
+        mode: str = "",
         probe: str = "",
         speed: str = "max",
         programs: Mapping[str, Program] | None = None,
@@ -78,7 +83,8 @@ class Machine:
     ) -> None:
         self.board, self.release, self.seed, self.probe = board_name, release, seed, probe
         self.twin = table_for(twin, release)
-        self._check_options(cores, probe, speed)
+        self.twin["ina_places"] = places(self.twin["ina"], seed)
+        self._check_options(cores, mode, probe, speed)
         self.now_s = float(self.twin["boot_s"])
         self._next_pid = 1000
         self.files = Files(int(self.twin["disk_free_bytes"]), ("nvidia", "ubuntu", "root"))
@@ -90,13 +96,16 @@ class Machine:
         self._busy_s = [0.0] * int(self.twin["cores"])
         self._busy_since_s = self.now_s
         self._activity = silicon.IDLE
-        count = int(self.twin["cores"]) if cores is None else cores
-        self.kernel = Kernel(self.twin, seed, count, self._now, lambda: self._activity)
+        self.kernel = Kernel(self.twin, seed, cores, mode, self._now, lambda: self._activity)
         self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, self.kernel.throttle)
         self._add_sensors()
 
-    def _check_options(self, cores: int | None, probe: str, speed: str) -> None:
+    def _check_options(self, cores: int | None, mode: str, probe: str, speed: str) -> None:
         most = int(self.twin["cores"])
+        modes = [row["name"] for row in self.twin.get("nvpmodel", {}).get("modes", ())]
+        if mode and mode not in modes:
+            has = f"modes: {', '.join(modes)}" if modes else "it has no power modes"
+            raise UsageError(f"a simulated {self.board}@{self.release} has no power mode {mode!r}", has)
         if cores is not None and not 1 <= cores <= most:
             raise UsageError(f"a simulated {self.board} cannot have {cores} cores online", f"cores=1 to cores={most}")
         if probe not in _PROBES:
@@ -108,7 +117,7 @@ class Machine:
         tree, twin = self.kernel.tree, self.twin
         tree.add(board.memory_nodes(int(twin["memory_bytes"]), lambda: int(twin["memory_bytes"]) - self.free_bytes()))
         tree.add(board.time_nodes(self._now, self._core_seconds))
-        tree.add(board.thermal_zones(twin["zones"], self._temperature))
+        tree.add(board.thermal_zones(twin["zones"], float(twin["zone_step_c"]), self._temperature))
         tree.add(monitors(twin, self.seed, self.probe, self._now, self.silicon.watts))
 
     # What can be asked

@@ -22,12 +22,13 @@ CHANNELS = ("CPU", "GPU", "SOC", "DDR_IO", "DDR")
 
 @dataclass(frozen=True)
 class Clocks:
-    """Rates in effect, in hertz, and how many CPU cores are online."""
+    """Rates in effect, in hertz, how many CPU cores are online, and which part of the GPU's lanes is not gated."""
 
     cpu_hz: float
     gpu_hz: float
     emc_hz: float
     cpus: int = 4
+    gpu_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ def arithmetic_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants)
     fp16 = work.precision == "fp16"
     speed = gpu.fp16_rate * constants.fp16_efficiency if fp16 else constants.fp32_efficiency
     products = work.flops / speed * (1 + constants.half_columns / work.columns)
-    return (products + 2 * constants.macs_per_output * work.outputs) / (2 * gpu.lanes * clocks.gpu_hz)
+    return (products + 2 * constants.macs_per_output * work.outputs) / (
+        2 * gpu.lanes * clocks.gpu_share * clocks.gpu_hz
+    )
 
 
 def memory_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
@@ -187,7 +190,8 @@ class Electrics:
     """Assumed: where power goes and how it follows the clocks.
 
     ``idle`` is each channel's part of the idle power, ``fixed`` the part of that which no clock changes; ``byte`` is
-    each channel's part of the energy of a byte. ``module_w`` is what a module draws besides the five channels.
+    each channel's part of the energy of a byte. ``module_w`` is what a module draws besides the five channels,
+    ``carrier_w`` what its carrier does. ``rails`` says what each power rail feeds: channels, MODULE, CARRIER, TOTAL.
     """
 
     cpu: Domain
@@ -200,6 +204,8 @@ class Electrics:
     fp16_energy: float
     core_w: float
     module_w: float
+    rails: Mapping[str, Sequence[str]]
+    carrier_w: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -211,21 +217,21 @@ class PowerModel:
 
     @classmethod
     def of(cls, twin: Mapping[str, Any]) -> PowerModel:
-        """Returns the model in a board's ``[twin]`` table: its entries ``power`` and ``electrics``."""
+        """Returns the model in a board's table in boards/twins: its entries ``power`` and ``electrics``."""
         table = dict(twin["electrics"])
         table |= {name: record(Domain, table[name]) for name in ("cpu", "gpu")}
         return cls(record(PowerConstants, twin["power"]), record(Electrics, table))
 
 
 def power(activity: Activity, clocks: Clocks, model: PowerModel) -> dict[str, float]:
-    """Returns watts per channel.
+    """Returns watts per channel and per rail of the board.
 
-    CPU, GPU, SOC, DDR_IO and DDR are measured before the regulators and add up to the power of chip and memory;
-    VDD_IN, VDD_GPU and VDD_CPU are the module's own: VDD_IN is that sum with the rest of the module, and contains the
-    other two. Never falls when a clock rises under the same activity.
+    CPU, GPU, SOC, DDR_IO and DDR are measured before the regulators and add up to the power of chip and memory; TOTAL
+    is that sum with the rest of the module. Never falls when a clock rises under the same activity.
     """
     known, e = model.constants, model.electrics
     cpu, gpu, emc = e.cpu.effort(clocks.cpu_hz), e.gpu.effort(clocks.gpu_hz), clocks.emc_hz / e.emc_reference_hz
+    gpu *= clocks.gpu_share
     clocked = {"CPU": cpu * clocks.cpus / e.cores, "GPU": gpu, "SOC": emc, "DDR_IO": emc, "DDR": emc}
     watts = {
         name: known.idle_w * e.idle[name] * (e.fixed[name] + (1 - e.fixed[name]) * clocked[name])
@@ -237,8 +243,8 @@ def power(activity: Activity, clocks: Clocks, model: PowerModel) -> dict[str, fl
         known.j_per_flop * (e.fp16_energy if activity.precision == "fp16" else 1.0) * e.gpu.energy(clocks.gpu_hz)
     )
     watts["GPU"] += known.gpu_busy_w * activity.gpu_load * gpu + j_per_flop * activity.flops_per_s
-    total = sum(watts.values())
-    return {**watts, "VDD_IN": total + e.module_w, "VDD_GPU": watts["GPU"], "VDD_CPU": watts["CPU"]}
+    watts |= {"TOTAL": sum(watts.values()) + e.module_w, "MODULE": e.module_w, "CARRIER": e.carrier_w}
+    return watts | {rail: sum(watts[name] for name in fed) for rail, fed in e.rails.items()}
 
 
 @dataclass(frozen=True)

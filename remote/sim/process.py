@@ -89,7 +89,7 @@ class Context(Protocol):
 
     @property
     def twin(self) -> Mapping[str, object]:
-        """The ``[twin]`` table of the board's TOML, with the release's own entries on top."""
+        """The table of the board in boards/twins, with the release's own entries on top."""
 
     @property
     def release(self) -> str:

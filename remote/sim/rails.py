@@ -1,23 +1,25 @@
-"""The INA3221 power monitors: what their iio driver shows of the true power.
+"""The power monitors: what their drivers show of the true power.
 
-One conversion reads the three channels of a chip. Bus voltage comes in steps of 8 mV, shunt voltage in steps of 40 uV
-(Texas Instruments, INA3221 data sheet); the driver makes integers of mV, mA and mW of them (facts of the Linux 4.9
-staging driver: P = V x I, triggered mode, one conversion per read unless one has just been made). Gain, offset and
-shunt error of a channel are drawn once per board from its seed.
+INA3221 (Texas Instruments): one conversion reads the three channels of a chip. Bus voltage comes in steps of 8 mV,
+shunt voltage in steps of 40 uV (data sheet). The iio driver up to L4T R32 makes integers of mV, mA and mW of them, one
+conversion per read unless one has just been made (facts of the Linux 4.9 staging driver); hwmon's, from R34 on, shows
+mV and mA as last converted, but no power. INA238: one channel, power in microwatts. Gain, offset and shunt error of a
+channel are drawn once per board from its seed.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import exp, sqrt
 from typing import Any
 
-from remote.sim.kernel.node import Node, fixed
+from remote.sim.kernel.node import Node, below, fixed
 
 _BUS_STEP_MV = 8
 _SHUNT_STEP_UV = 40
+_INA238_STEP_W = 0.005  # assumed: 0.2 x a current step of 25 mA
 
 
 class LoadNoise:
@@ -40,45 +42,51 @@ class LoadNoise:
 
 
 class _Channel:
-    """One of the three inputs of a chip, with its errors."""
+    """One input of a chip, with its errors."""
 
-    def __init__(self, rail: str, shunt_ohm: float, errors: Mapping[str, float], draw: random.Random) -> None:
-        self.rail = rail
+    def __init__(
+        self, rail: str, volts: float, shunt_ohm: float, errors: Mapping[str, float], draw: random.Random
+    ) -> None:
+        self.rail, self.volts = rail, volts
         self.shunt_mohm = round(shunt_ohm * 1000)
         true_ohm = shunt_ohm * (1.0 + draw.gauss(0.0, errors["shunt"]))
         self._uv_per_a = 1e6 * true_ohm * (1.0 + draw.gauss(0.0, errors["gain"]))
         self._offset_uv = draw.gauss(0.0, errors["offset_v"]) * 1e6
         self._bus_gain = 1000.0 * (1.0 + draw.gauss(0.0, errors["gain"]))
-        self.mv = 0
-        self.ma = 0
+        self.watts = 0.0
+        self.mv = self.ma = self.shunt_uv = 0
 
-    def convert(self, watts: float, volts: float) -> None:
-        """Takes a reading: ``watts`` at ``volts``."""
+    def convert(self, watts: float, sag: float) -> None:
+        """Takes a reading: ``watts`` at the rail's voltage times ``sag``."""
+        volts = self.volts * sag
         self.mv = int(volts * self._bus_gain / _BUS_STEP_MV + 0.5) * _BUS_STEP_MV
         uv = int((watts / volts * self._uv_per_a + self._offset_uv) / _SHUNT_STEP_UV + 0.5) * _SHUNT_STEP_UV
-        self.ma = max(0, (uv + self.shunt_mohm // 2) // self.shunt_mohm)
+        self.shunt_uv = max(0, uv)
+        self.ma = (self.shunt_uv + self.shunt_mohm // 2) // self.shunt_mohm
+        self.watts = watts * self._uv_per_a / (1e3 * self.shunt_mohm)
 
 
 class Chip:
-    """One INA3221. ``watts`` gives the true power of all rails, ``noise`` is shared by the board's chips."""
+    """One monitor. ``watts`` gives the true power of all rails, ``noise`` is shared by the board's chips."""
 
     def __init__(
         self,
         spec: Mapping[str, Any],
-        twin: Mapping[str, Any],
+        ina: Mapping[str, Any],
         seed: int,
         now: Callable[[], float],
         watts: Callable[[], Mapping[str, float]],
         noise: LoadNoise,
     ) -> None:
         self._now, self._watts, self._noise = now, watts, noise
-        self._volts = float(spec["volts"])
-        self._conversion_s = float(twin["conversion_s"])
-        self._sag_ohm = float(twin["supply_ohm"])
+        self._kind = str(spec.get("kind", ina["driver"]))
+        self._conversion_s = float(ina["conversion_s"])
+        self._sag_ohm = float(ina["supply_ohm"])
         self._converted_s = -1.0
+        volts = spec["volts"] if isinstance(spec["volts"], list) else [spec["volts"]] * len(spec["rails"])
         self.channels = [
-            _Channel(rail, ohm, twin["errors"], random.Random(f"ina {seed} {spec['device']} {rail}"))
-            for rail, ohm in zip(spec["rails"], spec["shunts_ohm"], strict=True)
+            _Channel(rail, v, ohm, ina["errors"], random.Random(f"ina {seed} {spec['device']} {rail}"))
+            for rail, v, ohm in zip(spec["rails"], volts, spec["shunts_ohm"], strict=True)
         ]
 
     def _convert(self) -> None:
@@ -87,36 +95,63 @@ class Chip:
             return
         self._converted_s = now_s
         watts, factor = self._watts(), self._noise.factor(now_s)
-        sagged = self._volts - self._sag_ohm * watts[self.channels[0].rail] / self._volts
+        supply_v = self.channels[0].volts
+        sag = 1 - self._sag_ohm * watts["TOTAL"] / supply_v / supply_v
         for channel in self.channels:
-            channel.convert(watts[channel.rail] * factor, sagged)
+            channel.convert(watts[channel.rail] * factor, sag)
 
-    def _power(self, channel: _Channel) -> str:
-        self._convert()
-        return f"{channel.mv * channel.ma // 1000}\n"
+    def _file(self, text: Callable[[], str]) -> Node:
+        def read() -> str:
+            self._convert()
+            return f"{text()}\n"
 
-    def _voltage(self, channel: _Channel) -> str:
-        self._convert()
-        return f"{channel.mv}\n"
+        return Node(read)
 
-    def _current(self, channel: _Channel) -> str:
-        self._convert()
-        return f"{channel.ma}\n"
+    def nodes(self, folders: Sequence[str]) -> dict[str, Node]:
+        """Returns the chip's files below each of ``folders``."""
+        files = {"iio": self._iio, "hwmon": self._hwmon, "ina238": self._ina238}[self._kind]()
+        return below(folders, files)
 
-    def _both(self, channel: _Channel) -> str:
-        self._convert()
-        return f"{channel.mv} {channel.ma}\n"
-
-    def nodes(self, folder: str) -> dict[str, Node]:
-        """Returns the chip's files below ``folder``."""
+    def _iio(self) -> dict[str, Node]:
         found = {}
         for n, channel in enumerate(self.channels):
-            found[f"{folder}/rail_name_{n}"] = fixed(f"{channel.rail}\n")
-            found[f"{folder}/in_voltage{n}_input"] = Node(partial(self._voltage, channel))
-            found[f"{folder}/in_current{n}_input"] = Node(partial(self._current, channel))
-            found[f"{folder}/in_power{n}_input"] = Node(partial(self._power, channel))
-            found[f"{folder}/ui_input{n}"] = Node(partial(self._both, channel))
+            found[f"rail_name_{n}"] = fixed(f"{channel.rail}\n")
+            found[f"in_voltage{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
+            found[f"in_current{n}_input"] = self._file(partial(_field, channel, "{0.ma}"))
+            found[f"in_power{n}_input"] = self._file(partial(_milliwatts, channel))
+            found[f"ui_input{n}"] = self._file(partial(_field, channel, "{0.mv} {0.ma}"))
         return found
+
+    def _hwmon(self) -> dict[str, Node]:
+        found = {"name": fixed("ina3221\n"), "update_interval": fixed(f"{round(self._conversion_s * 1000)}\n")}
+        for n, channel in enumerate(self.channels, 1):
+            found[f"in{n}_label"] = fixed(f"{channel.rail}\n")
+            found[f"in{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
+            found[f"curr{n}_input"] = self._file(partial(_field, channel, "{0.ma}"))
+            found[f"in{n + 3}_input"] = self._file(partial(_field, channel, "{0.shunt_uv}"))
+            found[f"shunt{n}_resistor"] = fixed(f"{channel.shunt_mohm * 1000}\n")
+        return found | {"in7_label": fixed("sum of shunt voltages\n")}
+
+    def _ina238(self) -> dict[str, Node]:
+        channel = self.channels[0]
+        return {
+            "name": fixed("ina238\n"),
+            "in1_input": self._file(partial(_field, channel, "{0.mv}")),
+            "curr1_input": self._file(partial(_field, channel, "{0.ma}")),
+            "power1_input": self._file(partial(_microwatts, channel)),
+        }
+
+
+def _field(channel: _Channel, form: str) -> str:
+    return form.format(channel)
+
+
+def _milliwatts(channel: _Channel) -> str:
+    return str(channel.mv * channel.ma // 1000)
+
+
+def _microwatts(channel: _Channel) -> str:
+    return str(round(round(channel.watts / _INA238_STEP_W) * _INA238_STEP_W * 1e6))
 
 
 def monitors(
@@ -130,13 +165,32 @@ def monitors(
     ina = twin["ina"]
     noise = LoadNoise(ina["noise"], ina["noise_tau_s"], f"load {seed}")
     found = {}
-    for n, spec in enumerate(ina["chip"]):
+    for spec, places in zip(ina.get("chip", ()), twin["ina_places"], strict=True):
         if spec.get("probe", probe) == probe:
-            found.update(Chip(spec, ina, seed, now, watts, noise).nodes(folder(twin, n)))
+            found.update(Chip(spec, ina, seed, now, watts, noise).nodes(places))
     return found
 
 
-def folder(twin: Mapping[str, Any], number: int) -> str:
-    """Returns where the files of a board's chip lie in this release."""
-    spec = twin["ina"]["chip"][number]
-    return str(spec.get("folder", twin["ina_folder"])).format(device=spec["device"], n=number)
+def places(ina: Mapping[str, Any], seed: int) -> list[list[str]]:
+    """Returns the folders of each monitor in this release. hwmon's numbers differ from board to board, as they do."""
+    first = random.Random(f"hwmon {seed}").randrange(1, 6)
+    found = []
+    for n, spec in enumerate(ina.get("chip", ())):
+        folder = str(spec.get("folder", ina["folder"])).format(device=spec["device"], n=n)
+        hwmon = [f"{folder}/hwmon/hwmon{first + n}", f"/sys/class/hwmon/hwmon{first + n}"]
+        found.append([folder] if ina["driver"] == "iio" else hwmon)
+    return found
+
+
+def milliwatts(twin: Mapping[str, Any], rail: str, read: Callable[[str], str]) -> int:
+    """Returns the power of a rail as its monitor shows it. Raises KeyError for a rail that none of them has."""
+    for spec, folders in zip(twin["ina"]["chip"], twin["ina_places"], strict=True):
+        if rail not in spec["rails"]:
+            continue
+        n = spec["rails"].index(rail)
+        if spec.get("kind") == "ina238":
+            return int(read(f"{folders[0]}/power1_input")) // 1000
+        if twin["ina"]["driver"] == "iio":
+            return int(read(f"{folders[0]}/in_power{n}_input"))
+        return int(read(f"{folders[0]}/in{n + 1}_input")) * int(read(f"{folders[0]}/curr{n + 1}_input")) // 1000
+    raise KeyError(rail)

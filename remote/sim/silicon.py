@@ -47,14 +47,14 @@ class Silicon:
         self.due_s = now_s
         self._activity = IDLE
         self._steps = 0
-        self._carrier_w: Mapping[str, float] = twin["carrier_w"]
+        self._carrier_w: Mapping[str, float] = twin.get("carrier_w", {})
         self._model = PowerModel.of(twin)
         self._path = record(HeatPath, twin["heat"])
         self._limits: Mapping[str, float] = twin["throttle"]
         self._clocks, self._throttle = clocks, throttle
         self._since_s = now_s
         self._watts: Mapping[str, float] | None = None
-        self._heat = Heat.settled(self._path, self.watts()["VDD_IN"])
+        self._heat = Heat.settled(self._path, self.watts()["TOTAL"])
 
     def watts(self) -> Mapping[str, float]:
         """Returns the true power of every rail now."""
@@ -73,7 +73,7 @@ class Silicon:
             watts = self.watts()
             for rail, value in watts.items():
                 self.energy_j[rail] = self.energy_j.get(rail, 0.0) + value * span_s
-            self._heat = self._heat.after(self._path, watts["VDD_IN"], span_s)
+            self._heat = self._heat.after(self._path, watts["TOTAL"], span_s)
             self._since_s = now_s
 
     def change(self, activity: Activity) -> None:
@@ -92,7 +92,7 @@ class Silicon:
             self._watts = None
             self._throttle(steps)
         # Between now and for ever the die is never warmer than the warmest of these.
-        warmest = max(die, self._heat.board_c, Heat.settled(self._path, self.watts()["VDD_IN"]).die_c)
+        warmest = max(die, self._heat.board_c, Heat.settled(self._path, self.watts()["TOTAL"]).die_c)
         self.due_s = inf if warmest <= limit and not steps else now_s + self._limits["check_s"]
 
     def save(self) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def open_machine(host: Twin, twin: Mapping[str, Any], programs: Mapping[str, Pro
         twin,
         seed=host.seed,
         cores=host.cores,
+        mode=host.mode,
         probe=host.probe,
         speed=host.speed,
         programs=programs,

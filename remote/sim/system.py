@@ -30,6 +30,22 @@ class TwinSystem:
         """Writes to the host."""
         self.outbox.append(data)
 
+    def listen(self, path: str) -> Pipe:
+        """Raises OSError: the line to a twin in this process cannot be lost."""
+        fail(errno.EOPNOTSUPP, path)
+
+    def accept(self, handle: Pipe) -> None:
+        """Raises OSError: see `listen`."""
+        fail(errno.EOPNOTSUPP)
+
+    def guarded(self) -> bool:
+        """Says that no guard runs: a twin does not outlive its line."""
+        return False
+
+    def start_guard(self) -> None:
+        """Raises OSError: see `guarded`."""
+        fail(errno.EOPNOTSUPP)
+
     def now(self) -> float:
         """Returns the monotonic clock in seconds."""
         return self.machine.now_s

@@ -19,6 +19,8 @@ _TIMES = {
 }
 TWIN: Mapping[str, object] = {
     "wall_s": 1447451082.0,
+    "device": "NVIDIA Tegra X1",
+    "tensorrt": {"tensorrt": "8.2.1", "cuda": "10.2", "python": "3.6.9"},
     "gpu": {"lanes": 256, "fp16_rate": 2.0, "bytes_per_emc_clock": 16.0, "reference_cpu_hz": 1.734e9},
     "time": {"tensorrt": _TIMES, "caffe-cudnn4": _TIMES},
 }

@@ -12,7 +12,7 @@ from engines.simulated.programs import programs
 from engines.toolchains.conversation import EngineRun
 from engines.toolchains.talk import Timed, understand
 from remote.types import Completed
-from tests.engines.board import FakeBoard
+from tests.engines.board import TWIN, FakeBoard
 
 RUNNER = programs()["runner.zip"]
 TIMED = Timed("scope", "protocol")
@@ -106,7 +106,8 @@ def test_what_does_not_fit_the_memory_is_out_of_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("board", "toolchain"), [(FakeBoard("r23.1"), "tensorrt"), (FakeBoard(), "onnxruntime"), (FakeBoard(), "x")]
+    ("board", "toolchain"),
+    [(FakeBoard(twin={**TWIN, "tensorrt": None}), "tensorrt"), (FakeBoard(), "onnxruntime"), (FakeBoard(), "x")],
 )
 def test_what_the_release_does_not_have_is_missing(board: FakeBoard, toolchain: str) -> None:
     said = ask(board, toolchain=toolchain)

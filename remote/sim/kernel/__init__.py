@@ -6,56 +6,97 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from remote.sim.kernel import board
-from remote.sim.kernel.clocks import GPU, Clocking, Devfreq, SharedClock, bandwidth_manager
-from remote.sim.kernel.cpu import Cluster, Cores, CpuFreq, CpuQuiet, IdleStates
-from remote.sim.kernel.node import Part, Tree
+from remote.sim.kernel.bpmp import BpmpClock, Cap
+from remote.sim.kernel.clocks import Clocking, SharedClock, bandwidth_manager
+from remote.sim.kernel.cpu import Cluster, Cores, CpuQuiet, IdleStates
+from remote.sim.kernel.cpufreq import CpuFreq
+from remote.sim.kernel.devfreq import Devfreq, GpuDevice
+from remote.sim.kernel.node import Part, Tree, Version
+from remote.sim.kernel.power_mode import PowerMode
 from remote.sim.physics import Activity, Clocks
 
 __all__ = ["Kernel"]
-
-_LOADS = ("/sys/devices/gpu.0/load", "/sys/devices/platform/gpu.0/load")
 
 
 class Kernel:
     """Assembles the parts that a release has. ``activity`` says what the machine does now, ``now`` its clock.
 
-    ``cores`` is how many cores are online at boot. Sensors are added by their owners through ``tree``.
+    ``cores`` is how many cores are online at boot, None for what the release or its power mode has; ``mode`` the power
+    mode at boot, "" for the release's own. Sensors are added by their owners through ``tree``.
     """
 
     def __init__(
-        self, twin: Mapping[str, Any], seed: int, cores: int, now: Callable[[], float], activity: Callable[[], Activity]
+        self,
+        twin: Mapping[str, Any],
+        seed: int,
+        cores: int | None,
+        mode: str,
+        now: Callable[[], float],
+        activity: Callable[[], Activity],
     ) -> None:
-        old = str(twin["osrelease"]).startswith("3.")
+        version = _version(str(twin["osrelease"]))
+        old = version < (4, 0)
+        count = int(twin["cores"])
         self._activity = activity
-        self.cores = Cores(int(twin["cores"]), cores, old)
-        self.cpu = CpuFreq(twin, self.cores, self._busy_cores, old)
-        self.gpu = SharedClock("gbus", twin["gpu_hz"], self._gpu_hz, old)
-        self.emc = SharedClock("emc", twin["emc_hz"], self._emc_hz, old)
-        self.devfreq = Devfreq(twin["gpu_hz"], twin["gpu_governors"], self._gpu_hz) if "gpu_governors" in twin else None
+        self.cores = Cores(count, count if cores is None else cores, old)
+        self.policies = [
+            CpuFreq(twin, members, self.cores, self._busy_cores if 0 in members else _idle, version)
+            for members in twin.get("policies", [list(range(count))])
+        ]
+        self.cpu = self.policies[0]
+        self.gpu = None if "bpmp" in twin else SharedClock("gbus", twin["gpu_hz"], self._gpu_hz, old)
+        self._cap = Cap(twin["emc_cap"]) if "emc_cap" in twin else None
+        self.emc: SharedClock | BpmpClock = (
+            BpmpClock("emc", twin["emc_hz"], self._cap, self._free_emc_hz, now)
+            if "bpmp" in twin
+            else SharedClock("emc", twin["emc_hz"], self._emc_hz, old)
+        )
+        self.devfreq = (
+            Devfreq(twin["devfreq"], twin["gpu_hz"], twin["gpu_governors"], self._gpu_hz, version)
+            if "devfreq" in twin
+            else None
+        )
+        self._bandwidth = (
+            Devfreq(twin["bandwidth"], twin["emc_hz"], twin["bandwidth"]["governors"], self._emc_hz, version)
+            if "bandwidth" in twin
+            else None
+        )
+        self.device = GpuDevice(twin, lambda: activity().gpu_load)
         self.quiet = CpuQuiet(self.cores, twin, now, self._busy_cores) if "cpuquiet" in twin else None
-        self._clocking = Clocking(twin, self.gpu, self.emc, self.devfreq)
-        fan = board.Fan(twin["fan"], twin["fan_control"])
-        identity = board.Identity(twin, seed)
-        parts: dict[str, Part | None] = {
-            "cores": self.cores,
-            "cpu": self.cpu,
-            "gpu": self.gpu,
-            "emc": self.emc,
-            "devfreq": self.devfreq,
-            "cpuquiet": self.quiet,
-            "cluster": Cluster() if old else None,
-            "idle": IdleStates(int(twin["cores"])) if twin["cpuidle"] else None,
-            "fan": fan,
-            "identity": identity,
-        }
-        self._parts = {name: part for name, part in parts.items() if part is not None}
+        self.mode = PowerMode(twin, mode) if "nvpmodel" in twin else None
+        self._clocking = Clocking(twin, self.gpu, self.emc, self.devfreq, self._bandwidth)
+        self._parts = self._assembled(twin, seed, old)
         self.tree = Tree()
         for part in self._parts.values():
             self.tree.add(part.nodes())
-        places = _LOADS if old else (*_LOADS, f"{GPU}/load")
-        self.tree.add(board.load_nodes(lambda: activity().gpu_load, self._traffic_khz, places))
-        if not old:
+        self.tree.add(board.traffic_nodes(self._traffic_khz))
+        if not old and self.gpu:
             self.tree.add(bandwidth_manager(self.emc.table, self._emc_hz))
+        if self.mode:
+            self.mode.boot(self.tree)
+        self.device.booting = False
+        if cores is not None:
+            self.cores.boot(cores)
+
+    def _assembled(self, twin: Mapping[str, Any], seed: int, old: bool) -> dict[str, Part]:
+        parts: dict[str, Part | None] = {
+            "cores": self.cores,
+            **{f"cpufreq{n}": policy for n, policy in enumerate(self.policies)},
+            "gpu": self.gpu,
+            "emc": self.emc,
+            "cap": self._cap,
+            "devfreq": self.devfreq,
+            "bandwidth": self._bandwidth,
+            "device": self.device,
+            "cpuquiet": self.quiet,
+            "cluster": Cluster() if old else None,
+            "idle": IdleStates(twin["idle_states"], int(twin["cores"])) if twin["idle_states"] else None,
+            "fan": board.Fan(twin["fan"]),
+            "switches": board.Switches(twin.get("switches", {})),
+            "mode": self.mode,
+            "identity": board.Identity(twin, seed),
+        }
+        return {name: part for name, part in parts.items() if part is not None}
 
     def _busy_cores(self) -> float:
         return self._activity().cpu_load
@@ -67,6 +108,10 @@ class Kernel:
         doing = self._activity()
         return self._clocking.emc_hz(doing.gpu_load, doing.bytes_per_s)
 
+    def _free_emc_hz(self) -> int:
+        doing = self._activity()
+        return self._clocking.free_emc_hz(doing.gpu_load, doing.bytes_per_s)
+
     def _traffic_khz(self) -> int:
         return round(self._activity().bytes_per_s / self._clocking.bytes_per_emc_clock / 1000)
 
@@ -77,11 +122,14 @@ class Kernel:
             gpu_hz=float(self._clocking.gpu_hz(activity.gpu_load)),
             emc_hz=float(self._clocking.emc_hz(activity.gpu_load, activity.bytes_per_s)),
             cpus=self.cores.number(),
+            gpu_share=self.device.share(),
         )
 
     def throttle(self, steps: int) -> None:
         """Takes ``steps`` operating points off the highest CPU and GPU rates. The limits' files do not show it."""
-        self.cpu.throttle = self._clocking.throttle = steps
+        self._clocking.throttle = steps
+        for policy in self.policies:
+            policy.throttle = steps
 
     def save(self) -> dict[str, Any]:
         """Returns the state of all parts, ready for JSON."""
@@ -91,3 +139,13 @@ class Kernel:
         """Takes up a state that `save` gave."""
         for name, part in self._parts.items():
             part.load(saved[name])
+
+
+def _version(osrelease: str) -> Version:
+    major, minor = osrelease.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _idle() -> float:
+    """Returns the load of cores that have none: what runs runs on the policy of core 0 (assumed)."""
+    return 0.0

@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from remote.sim.kernel.node import DEBUGFS, Node, Part, fixed, switch, whole
+from remote.sim.kernel.node import DEBUGFS, Node, Part, fail, fixed, switch, whole, word
 
 
 class Fan(Part):
-    """The fan. ``auto`` is L4T R32's temperature control; the twin leaves the target as it was set (assumed)."""
+    """The fan, at the paths of ``twin["fan"]``: ``pwm`` is the speed, ``now`` shows it, ``auto`` lets the board set it.
+
+    The speed stays as it was set, also under the board's own control (assumed). A speed over 255 is capped by NVIDIA's
+    driver (assumed) and refused by hwmon's, whose ``auto`` also takes 2.
+    """
 
     keeps = ("pwm", "auto")
 
-    def __init__(self, folder: str, auto: bool) -> None:
+    def __init__(self, places: Mapping[str, Any]) -> None:
         self.pwm = 0
-        self.auto = int(auto)
-        self._folder = folder
-        self._has_auto = auto
+        self.auto = int(places.get("starts_auto", 1))
+        self._places = places
+        self._hwmon = bool(places.get("hwmon"))
 
     def _set_pwm(self, text: str) -> None:
-        self.pwm = min(255, whole(text))  # assumed: capped, as by the driver's pwm_cap
+        pwm = whole(text)
+        if self._hwmon and pwm > 255:
+            fail(errno.EINVAL)
+        self.pwm = min(255, pwm)
 
     def _set_auto(self, text: str) -> None:
-        self.auto = switch(text)
+        self.auto = int(word(text, ("0", "1", "2"))) if self._hwmon else switch(text)
 
     def nodes(self) -> dict[str, Node]:
         """Returns the fan's files."""
-        private = self._folder.startswith(DEBUGFS)
-        target = Node(lambda: f"{self.pwm}\n", self._set_pwm, private)
-        current = Node(target.read, private=private)
-        found = {f"{self._folder}/target_pwm": target, f"{self._folder}/cur_pwm": current}
-        if self._has_auto:
-            found[f"{self._folder}/temp_control"] = Node(lambda: f"{self.auto}\n", self._set_auto)
-        return found
+        target = Node(lambda: f"{self.pwm}\n", self._set_pwm)
+        auto = Node(lambda: f"{self.auto}\n", self._set_auto)
+        files = {"pwm": target, "now": Node(target.read), "auto": auto}
+        return {
+            path: Node(node.read, node.write, private=path.startswith(DEBUGFS))
+            for name, node in files.items()
+            for path in self._places.get(name, ())
+        }
+
+
+class Switches(Part):
+    """Settings of their own, without effect on the twin, by path: 0 or 1, some shown as N or Y."""
+
+    keeps = ("values",)
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.values = {path: int(text in ("1", "Y")) for path, text in texts.items()}
+        self._shown = {path: "NY" if text in ("N", "Y") else "01" for path, text in texts.items()}
+
+    def _text(self, path: str) -> str:
+        return f"{self._shown[path][self.values[path]]}\n"
+
+    def _set(self, path: str, text: str) -> None:
+        self.values[path] = switch(text)
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns a file per setting."""
+        return {
+            path: Node(partial(self._text, path), partial(self._set, path), private=path.startswith(DEBUGFS))
+            for path in self.values
+        }
 
 
 class Identity(Part):
@@ -64,27 +96,33 @@ class Identity(Part):
             "/proc/sys/kernel/osrelease": fixed(f"{twin['osrelease']}\n"),
             "/proc/sys/kernel/random/boot_id": Node(lambda: f"{self.boot_id}\n"),
             "/proc/cpuinfo": fixed("".join(f"processor\t: {n}\n{name}\n" for n in range(twin["cores"]))),
-        }
+        } | {path: fixed(text) for path, text in twin.get("texts", {}).items()}
 
 
-def thermal_zones(zones: Mapping[str, str], temperature: Callable[[str], float]) -> dict[str, Node]:
-    """Returns the files of the thermal zones; ``zones`` names the source of each, in millidegrees and half degrees."""
+def thermal_zones(
+    zones: Sequence[tuple[str, str]], step_c: float, temperature: Callable[[str], float]
+) -> dict[str, Node]:
+    """Returns the files of the thermal zones, in millidegrees; ``zones`` are names with the source of each.
+
+    A zone of ``off`` lies in a part that has no power: reading it answers EAGAIN.
+    """
 
     def text(source: str) -> str:
-        return f"{round(temperature(source) * 2) * 500}\n"
+        if source == "off":
+            fail(errno.EAGAIN)
+        return f"{int(round(temperature(source) / step_c) * step_c * 1000)}\n"
 
     found = {}
-    for n, (name, source) in enumerate(zones.items()):
+    for n, (name, source) in enumerate(zones):
         folder = f"/sys/class/thermal/thermal_zone{n}"
         found[f"{folder}/type"] = fixed(f"{name}\n")
         found[f"{folder}/temp"] = Node(partial(text, source))
     return found
 
 
-def load_nodes(gpu_load: Callable[[], float], traffic_khz: Callable[[], int], places: Sequence[str]) -> dict[str, Node]:
-    """Returns the GPU's load in thousandths, under several names, and the memory traffic in kHz of its clock."""
-    load = Node(lambda: f"{round(1000 * min(1.0, gpu_load()))}\n")
-    return dict.fromkeys(places, load) | {"/sys/kernel/actmon_avg_activity/mc_all": Node(lambda: f"{traffic_khz()}\n")}
+def traffic_nodes(traffic_khz: Callable[[], int]) -> dict[str, Node]:
+    """Returns the memory traffic in kHz of its clock."""
+    return {"/sys/kernel/actmon_avg_activity/mc_all": Node(lambda: f"{traffic_khz()}\n")}
 
 
 def memory_nodes(total_bytes: int, used_bytes: Callable[[], int]) -> dict[str, Node]:

@@ -1,4 +1,4 @@
-"""GPU and memory clocks: the Tegra clock tree with its overrides, devfreq, the bandwidth manager.
+"""GPU and memory clocks: Tegra X1's clock tree with its overrides, its bandwidth manager; which rates are in effect.
 
 An override's rate goes up to the next operating point and holds while its state is 1. A user of a shared bus starts
 at the bus's highest rate, switched off (tegra_clk_shared_bus_user_init in NVIDIA's 3.10 kernel).
@@ -6,18 +6,12 @@ at the bus's highest rate, switched off (tegra_clk_shared_bus_user_init in NVIDI
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from remote.sim.kernel.node import DEBUGFS, Node, Part, fail, fixed, switch, whole, word
-
-GPU = "/sys/devices/57000000.gpu"
-
-
-def round_up(table: Sequence[int], hz: float) -> int:
-    """Returns the lowest operating point that is at least ``hz``, the highest one where none is."""
-    return next((point for point in table if point >= hz), table[-1])
+from remote.sim.kernel.bpmp import BpmpClock
+from remote.sim.kernel.devfreq import Devfreq, round_up
+from remote.sim.kernel.node import DEBUGFS, Node, Part, fixed, whole
 
 
 class SharedClock(Part):
@@ -31,6 +25,10 @@ class SharedClock(Part):
         self.rate_hz = table[-1]
         self.state = 0
         self._current, self._old = current, old
+
+    def held_hz(self) -> int | None:
+        """Returns the rate that the override holds, None while it is off."""
+        return self.rate_hz if self.state else None
 
     def _set_rate(self, text: str) -> None:
         self.rate_hz = round_up(self.table, whole(text))
@@ -61,62 +59,19 @@ class SharedClock(Part):
         return {DEBUGFS + path: Node(node.read, node.write, private=True) for path, node in files.items()}
 
 
-class Devfreq(Part):
-    """The GPU from L4T R28 on: limits, a governor, rail gating. Limits go up to the next operating point.
-
-    Rail gating is a setting without effect: an idle GPU of the twin draws its idle power.
-    """
-
-    keeps = ("governor", "min_hz", "max_hz", "railgate")
-
-    def __init__(self, table: Sequence[int], governors: Sequence[str], current: Callable[[], int]) -> None:
-        self.table = table
-        self.governors = governors
-        self.governor = governors[0]
-        self.min_hz, self.max_hz = table[0], table[-1]
-        self.railgate = 1
-        self._current = current
-
-    def rate_hz(self, wanted_hz: float) -> int:
-        """Returns the rate for a demand: the highest allowed under ``performance``."""
-        wanted = self.max_hz if self.governor == "performance" else round_up(self.table, wanted_hz)
-        return min(max(wanted, self.min_hz), self.max_hz)
-
-    def _limits(self, low: int, high: int) -> None:
-        low, high = round_up(self.table, low), round_up(self.table, high)
-        if low > high:
-            fail(errno.EINVAL)
-        self.min_hz, self.max_hz = low, high
-
-    def _set_governor(self, text: str) -> None:
-        self.governor = word(text, self.governors)
-
-    def _set_railgate(self, text: str) -> None:
-        self.railgate = switch(text)
-
-    def nodes(self) -> dict[str, Node]:
-        """Returns the files of devfreq."""
-        folder = f"{GPU}/devfreq/57000000.gpu"
-        found = {
-            "min_freq": Node(lambda: f"{self.min_hz}\n", lambda text: self._limits(whole(text), self.max_hz)),
-            "max_freq": Node(lambda: f"{self.max_hz}\n", lambda text: self._limits(self.min_hz, whole(text))),
-            "cur_freq": Node(lambda: f"{self._current()}\n"),
-            "target_freq": Node(lambda: f"{self._current()}\n"),
-            "governor": Node(lambda: f"{self.governor}\n", self._set_governor),
-            "available_governors": fixed(" ".join(self.governors) + "\n"),
-            "available_frequencies": fixed(" ".join(map(str, self.table)) + "\n"),
-        }
-        return {f"{folder}/{name}": node for name, node in found.items()} | {
-            f"{GPU}/railgate_enable": Node(lambda: f"{self.railgate}\n", self._set_railgate),
-            "/sys/class/devfreq/57000000.gpu/device/of_node/name": fixed("gpu\0"),
-        }
-
-
 class Clocking:
-    """Which rates are in effect: an override, else what the limits leave of what the load asks for."""
+    """Which rates are in effect: one that is held, else what the limits leave of what the load asks for."""
 
-    def __init__(self, twin: Mapping[str, Any], gpu: SharedClock, emc: SharedClock, devfreq: Devfreq | None) -> None:
-        self._gpu, self._emc, self._devfreq = gpu, emc, devfreq
+    def __init__(
+        self,
+        twin: Mapping[str, Any],
+        gpu: SharedClock | None,
+        emc: SharedClock | BpmpClock,
+        devfreq: Devfreq | None,
+        bandwidth: Devfreq | None,
+    ) -> None:
+        self._gpu, self._emc, self._devfreq, self._bandwidth = gpu, emc, devfreq, bandwidth
+        self._gpu_table: Sequence[int] = twin["gpu_hz"]
         self._headroom = float(twin["load_headroom"])
         self._idle_emc_hz = float(twin["emc_idle_hz"])
         self.bytes_per_emc_clock = float(twin["gpu"]["bytes_per_emc_clock"])
@@ -124,21 +79,27 @@ class Clocking:
 
     def gpu_hz(self, load: float) -> int:
         """Returns the GPU's rate under a load of 0 to 1."""
-        table = self._gpu.table
+        table = self._gpu_table
         wanted = table[-1] * min(1.0, load) / self._headroom
-        if self._gpu.state:
-            rate = self._gpu.rate_hz
-        else:
+        rate = self._gpu.held_hz() if self._gpu else None
+        if rate is None:
             rate = self._devfreq.rate_hz(wanted) if self._devfreq else round_up(table, wanted)
         return min(rate, table[max(0, len(table) - 1 - self.throttle)])
 
     def emc_hz(self, gpu_load: float, bytes_per_s: float) -> int:
         """Returns the memory's rate: enough for the traffic, and for a busy GPU in step with its clock."""
-        if self._emc.state:
-            return self._emc.rate_hz
+        held = self._emc.held_hz()
+        return self.free_emc_hz(gpu_load, bytes_per_s) if held is None else held
+
+    def free_emc_hz(self, gpu_load: float, bytes_per_s: float) -> int:
+        """Returns the rate that the memory has when nobody holds it."""
+        table = self._emc.table
         for_traffic = bytes_per_s / self.bytes_per_emc_clock / self._headroom
-        for_gpu = gpu_load * self._emc.table[-1] * self.gpu_hz(gpu_load) / self._gpu.table[-1]
-        return round_up(self._emc.table, max(self._idle_emc_hz, for_traffic, for_gpu))
+        for_gpu = gpu_load * table[-1] * self.gpu_hz(gpu_load) / self._gpu_table[-1]
+        wanted = round_up(table, max(self._idle_emc_hz, for_traffic, for_gpu))
+        if self._bandwidth:
+            wanted = self._bandwidth.rate_hz(wanted)
+        return self._emc.capped(wanted) if isinstance(self._emc, BpmpClock) else wanted
 
 
 def bandwidth_manager(table: Sequence[int], current: Callable[[], int]) -> dict[str, Node]:

@@ -1,8 +1,7 @@
-"""CPU cores: one cpufreq policy for all of them, hotplug, cpuquiet, idle states, the cluster switch.
+"""CPU cores: hotplug, cpuquiet, idle states, the cluster switch.
 
-Rules as in Linux 3.10, 4.4 and 4.9 (drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, drivers/base/cpu.c, core.c) and
-NVIDIA's cpuquiet. Assumed where the sources are not at hand: that the userspace governor remembers its speed while
-limits change (mainline does since 4.6) on the older kernels too, and that core 0 answers EPERM to going offline.
+Rules as in Linux (drivers/base/cpu.c, core.c) and NVIDIA's cpuquiet. Assumed where the sources are not at hand: that
+core 0 answers EPERM to going offline.
 """
 
 from __future__ import annotations
@@ -25,9 +24,13 @@ class Cores(Part):
 
     def __init__(self, count: int, online: int, old: bool) -> None:
         self.count = count
-        self.online = [int(n < online) for n in range(count)]
         self.on_change: Callable[[], None] = lambda: None
         self._old = old
+        self.boot(online)
+
+    def boot(self, online: int) -> None:
+        """Switches on the first ``online`` cores, and the others off."""
+        self.online = [int(n < online) for n in range(self.count)]
 
     def number(self) -> int:
         """Returns how many are online."""
@@ -157,94 +160,14 @@ class CpuQuiet(Part):
         }
 
 
-class CpuFreq(Part):
-    """The policy that all cores share. Limits keep what was written, clamped; rates are table entries."""
-
-    keeps = ("governor", "min_khz", "max_khz", "speed_khz")
-
-    def __init__(self, twin: Mapping[str, Any], cores: Cores, busy: Callable[[], float], old: bool) -> None:
-        self.table: Sequence[int] = twin["cpu_khz"]
-        self.governors: Sequence[str] = twin["cpu_governors"]
-        self.governor = str(twin["cpu_governor"])
-        self.min_khz, self.max_khz = int(twin["cpu_floor_khz"]), self.table[-1]
-        self.speed_khz = self.min_khz
-        self.throttle = 0
-        self._headroom = float(twin["load_headroom"])
-        self._cores, self._busy, self._old = cores, busy, old
-
-    def rate_khz(self, busy: float, throttled: bool = True) -> int:
-        """Returns the rate under ``busy`` busy cores: a table entry within the limits, less the steps of throttling."""
-        wanted = {"performance": self.max_khz, "powersave": self.min_khz, "userspace": self.speed_khz}.get(
-            self.governor
-        )
-        if wanted is None:
-            wanted = int(self.table[-1] * min(1.0, busy) / self._headroom)
-        inside = [khz for khz in self.table if self.min_khz <= khz <= self.max_khz]
-        rate = next((khz for khz in inside if khz >= wanted), inside[-1])
-        if throttled and self.throttle:
-            rate = min(rate, self.table[max(0, len(self.table) - 1 - self.throttle)])
-        return rate
-
-    def _limits(self, low: int, high: int) -> None:
-        if low > high:
-            fail(errno.EINVAL)
-        low, high = (min(max(khz, self.table[0]), self.table[-1]) for khz in (low, high))
-        if not any(low <= khz <= high for khz in self.table):  # cpufreq_frequency_table_verify: up to the next entry
-            high = next(khz for khz in self.table if khz > high)
-        self.min_khz, self.max_khz = low, high
-
-    def _set_governor(self, text: str) -> None:
-        governor = word(text, self.governors)
-        if governor == "userspace" != self.governor:
-            self.speed_khz = self.rate_khz(self._busy(), throttled=False)
-        self.governor = governor
-
-    def _set_speed(self, text: str) -> None:
-        if self.governor != "userspace":
-            fail(errno.EINVAL)
-        self.speed_khz = whole(text)
-
-    def _speed(self) -> str:
-        return f"{self.rate_khz(0, throttled=False)}\n" if self.governor == "userspace" else "<unsupported>\n"
-
-    def nodes(self) -> dict[str, Node]:
-        """Returns the files of every core. On 3.10 those of an offline core are gone, later they stay."""
-        current = Node(lambda: f"{self.rate_khz(self._busy())}\n")
-        everyone = fixed(" ".join(str(n) for n in range(self._cores.count)) + "\n")
-        files = {
-            "scaling_governor": Node(lambda: f"{self.governor}\n", self._set_governor),
-            "scaling_setspeed": Node(self._speed, self._set_speed),
-            "scaling_max_freq": Node(lambda: f"{self.max_khz}\n", lambda text: self._limits(self.min_khz, whole(text))),
-            "scaling_min_freq": Node(lambda: f"{self.min_khz}\n", lambda text: self._limits(whole(text), self.max_khz)),
-            "scaling_cur_freq": current,
-            "cpuinfo_cur_freq": Node(current.read, private=True),
-            "cpuinfo_min_freq": fixed(f"{self.table[0]}\n"),
-            "cpuinfo_max_freq": fixed(f"{self.table[-1]}\n"),
-            "cpuinfo_transition_latency": fixed("300000\n"),
-            "scaling_available_frequencies": fixed(" ".join(map(str, self.table)) + " \n"),
-            "scaling_available_governors": fixed(" ".join(self.governors) + " \n"),
-            "scaling_driver": fixed("tegra\n" if self._old else "tegra-cpufreq\n"),
-            "related_cpus": everyone,
-            "affected_cpus": Node(
-                lambda: " ".join(str(n) for n in range(self._cores.count) if self._cores.is_on(n)) + "\n"
-            ),
-        }
-        found = {}
-        for n in range(self._cores.count):
-            present = partial(self._cores.is_on, n) if self._old and n else None
-            for name, node in files.items():
-                found[f"{CPU}/cpu{n}/cpufreq/{name}"] = Node(node.read, node.write, node.private, present)
-        return found
-
-
 class IdleStates(Part):
-    """The two idle states of each core; ``disable`` = 1 forbids one. Settings without effect on the twin's power."""
+    """The idle states of each core; ``disable`` = 1 forbids one. Settings without effect on the twin's power."""
 
     keeps = ("disabled",)
-    names = ("C1", "C7")
 
-    def __init__(self, count: int) -> None:
-        self.disabled = [[0] * len(self.names) for _ in range(count)]
+    def __init__(self, names: Sequence[str], count: int) -> None:
+        self.names = names
+        self.disabled = [[0] * len(names) for _ in range(count)]
 
     def _text(self, n: int, m: int) -> str:
         return f"{self.disabled[n][m]}\n"

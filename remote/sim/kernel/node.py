@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, ClassVar, NoReturn
 
 DEBUGFS = "/sys/kernel/debug/"
+Version = tuple[int, int]
+"""A kernel's version, such as (4, 9)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,22 @@ class Tree:
         node.write(text)
 
     def settable(self) -> dict[str, str]:
-        """Returns {path: text} of all nodes that root may write now."""
-        return {path: node.read() for path, node in self._nodes.items() if node.write and self.exists(path, True)}
+        """Returns {path: text} of all nodes that root may write now; for one that cannot be read <ERRNO>."""
+        found = {}
+        for path, node in self._nodes.items():
+            if node.write and self.exists(path, True):
+                try:
+                    found[path] = node.read()
+                except OSError as error:
+                    found[path] = f"<{errno.errorcode[error.errno or errno.EIO]}>"
+        return found
 
 
 def fixed(text: str) -> Node:
     """Returns a file that always says the same."""
     return Node(lambda: text)
+
+
+def below(folders: Iterable[str], nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """Returns the files named in ``nodes`` in each of ``folders``: a folder and the links to it."""
+    return {f"{folder}/{name}": node for folder in folders for name, node in nodes.items()}

@@ -1,0 +1,93 @@
+"""The program nvpmodel: shows and sets the power mode, in the texts of NVIDIA's tool, version 1.1.2."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from remote.sim.kernel.power_mode import CONF, STATUS, Conf, mask_of, parse, settings
+from remote.sim.process import Action, Context, Err, Out
+
+_FAILED = 255  # assumed: the tool's code for whatever went wrong
+
+
+def nvpmodel(context: Context) -> Generator[Action, None, int]:
+    """``-q``, ``-q --verbose``, ``-p --verbose``, ``-m ID``."""
+    words = [{"--query": "-q", "--parse": "-p", "--mode": "-m"}.get(word, word) for word in context.argv[1:]]
+    verbose = "--verbose" in words
+    try:
+        conf = parse(context.read(CONF))
+    except OSError:
+        yield Out(f"NVPM ERROR: Error opening {CONF}: 2\n")
+        return _FAILED
+    if "-p" in words:
+        yield Out("".join(f"NVPM VERB: {line}\n" for line in _described(conf)) if verbose else "")
+        return 0
+    if "-m" in words:
+        number = words[words.index("-m") + 1 :][:1]
+        return (yield from _set(context, conf, number[0] if number else ""))
+    if "-q" in words:
+        return (yield from _query(context, conf, verbose))
+    yield Out("Usage: nvpmodel [-q [--verbose]] [-p [--verbose]] [-m <id>]\n")
+    return _FAILED
+
+
+def _described(conf: Conf) -> Iterator[str]:
+    yield f"Config file: {CONF}"
+    yield f"parsing done for {CONF}"
+    for name, param in conf.params.items():
+        yield f"PARAM: TYPE={param.kind} NAME={name}"
+        yield from (f"{key} {path}" for key, path in param.paths.items())
+    for mode in conf.modes.values():
+        yield f"POWER_MODEL: ID={mode.number} NAME={mode.name}"
+        for name, key, value in mode.values:
+            unlimited = conf.params[name].kind == "CLOCK" and value == "-1"
+            yield f"{name} {key} {2**31 - 1 if unlimited else value}"
+    yield f"PM_CONFIG: DEFAULT={conf.modes[conf.default].name}({conf.default})"
+
+
+def _current(context: Context) -> int:
+    return int(context.read(STATUS).strip().removeprefix("pmode:"))
+
+
+def _query(context: Context, conf: Conf, verbose: bool) -> Generator[Action, None, int]:
+    """Reads every setting first, as the tool does: without root the cap of the memory's clock cannot be read."""
+    rows = []
+    for name, param in conf.params.items():
+        for key, path in param.paths.items():
+            try:
+                rows.append(f"PARAM {name}: ARG {key}: PATH {path}: REAL_VAL: {context.read(path).strip()}")
+            except OSError as error:
+                if param.kind == "CLOCK" and name.startswith("CPU"):
+                    continue  # a cluster without a core that is on
+                yield Out(f"NVPM ERROR: Error opening {path}: {error.errno}\n")
+                yield Out(f"NVPM ERROR: failed to read PARAM {name}: ARG {key}: PATH {path}\n")
+                return _FAILED
+    number = _current(context)
+    if verbose:
+        yield Out("".join(f"NVPM VERB: {row}\n" for row in rows))
+    yield Out(f"NV Power Mode: {conf.modes[number].name}\n{number}\n")
+    return 0
+
+
+def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, int]:
+    mode = conf.modes.get(int(number)) if number.isdigit() else None
+    if mode is None:
+        yield Out(f"NVPM ERROR: invalid power mode {number}\n")
+        return _FAILED
+    mask = mask_of(conf, mode)
+    if mask is not None and int(context.read(mask[0])) != mask[1]:
+        yield Out("NVPM WARN: Reboot required for changing to this power mode: " + mode.name + "\n")
+        yield Out("NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n")
+        yield Out("NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n")
+        return _FAILED
+    failed = False
+    for path, text in settings(conf, mode, context.read):
+        try:
+            context.write(path, text)
+        except OSError as error:
+            failed = True
+            yield Err(f"NVPM ERROR: Error writing {text} to {path}: {error.errno}\n")
+    if failed:
+        return _FAILED
+    context.write(STATUS, f"pmode:{mode.number:04d}")
+    return 0
