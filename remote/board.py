@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote import boards
+from remote.access import DEFAULT, Access
 from remote.boards import BoardSpec
 from remote.errors import EdgeperfError, KnobRefused
-from remote.hosts import Host, Twin
+from remote.hosts import Host, Ssh, Twin
 from remote.transport import Transport
 from remote.types import Apply, Outcome, Step, Undo
 
@@ -29,20 +30,25 @@ class Board:
 
 
 @contextmanager
-def open_board(host: Host, programs: Mapping[str, Program], cache: Path) -> Iterator[Board]:
+def open_board(host: Host, programs: Mapping[str, Program], cache: Path, access: Access = DEFAULT) -> Iterator[Board]:
     """Connects for the length of a ``with``. ``programs`` are what a twin can run beside its own.
 
-    ``cache`` is a folder of this machine. Raises HostError, and UsageError for a state file of another board.
+    ``cache`` is a folder of this machine, ``access`` how boards over SSH are reached. Raises HostError, and UsageError
+    for a state file of another board.
     """
-    with _connect(host, programs, cache) as transport:
+    with _connect(host, programs, cache, access) as transport:
         yield Board(host, boards.load(transport.facts.board), transport)
 
 
-def _connect(host: Host, programs: Mapping[str, Program], cache: Path) -> Transport:
+def _connect(host: Host, programs: Mapping[str, Program], cache: Path, access: Access) -> Transport:
     if isinstance(host, Twin):
         from remote.sim.link import TwinTransport
 
         return TwinTransport(host, dict(programs))
+    if isinstance(host, Ssh):
+        from remote import ssh
+
+        return ssh.connect(host, access)
     from remote.local import connect
 
     return connect(cache, host.root)
@@ -65,6 +71,11 @@ def leased(board: Board, steps: Sequence[Step], owner: str) -> Iterator[tuple[Ou
             board.transport.write(Undo(lease=written.lease))
         raise
     _check(board.transport.write(Undo(lease=written.lease)).outcomes)
+
+
+def release(board: Board) -> None:
+    """Ends a lease that an earlier connection took, once this one has picked its measurement up. Raises as `leased`."""
+    _check(board.transport.write(Undo(lease="lease")).outcomes)
 
 
 def _check(rows: Sequence[Outcome]) -> None:

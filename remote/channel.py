@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from remote.errors import BoardError, EdgeperfError, EngineError, HostError, LeaseHeld, LinkLost, UsageError
@@ -19,6 +20,7 @@ from remote.types import (
     Ended,
     Event,
     Facts,
+    Held,
     Job,
     Journal,
     Knob,
@@ -36,6 +38,9 @@ from remote.types import (
 
 _PIECE_BYTES = 1 << 20
 
+Progress = Callable[[str, int, int], None]
+"""Is told a file's name, how many of its bytes are on the board, and how many there are in all."""
+
 _ERRORS: Mapping[str, type[EdgeperfError]] = {
     "usage": UsageError,
     "board": BoardError,
@@ -52,18 +57,40 @@ class Link(Protocol):
     def send(self, data: bytes) -> None:
         """Sends all of ``data``. Raises LinkLost."""
 
-    def receive(self) -> bytes:
-        """Returns what came, at least one byte. Raises LinkLost when nothing will come any more."""
+    def receive(self, timeout_s: float | None) -> bytes:
+        """Returns what came, at least one byte. Raises LinkLost when nothing will, or nothing did for ``timeout_s``."""
 
     def close(self) -> None:
         """Closes the stream; the program then ends by itself."""
 
 
-class Channel:
-    """Requests to one program and their answers. The first message is in ``hello``."""
+@dataclass(frozen=True)
+class Pulse:
+    """The heartbeat of a line that can be lost.
 
-    def __init__(self, link: Link, build: str) -> None:
+    Each end says every ``beat_s`` that it is there, and is lost when it was silent for ``silence_s``; the board then
+    holds what it was doing for ``grace_s``, for a host that comes back.
+    """
+
+    beat_s: float = 2.0
+    silence_s: float = 10.0
+    grace_s: float = 60.0
+
+    def options(self) -> tuple[str, ...]:
+        """Returns the same as options of the on-board programs."""
+        return ("--beat", f"{self.beat_s:g}", "--silence", f"{self.silence_s:g}", "--grace", f"{self.grace_s:g}")
+
+
+class Channel:
+    """Requests to one program and their answers. The first message is in ``hello``.
+
+    A board that says nothing for ``silence_s`` is lost; None for one that cannot be.
+    """
+
+    def __init__(self, link: Link, build: str, silence_s: float | None = None) -> None:
         self._link = link
+        self._silence_s = silence_s
+        self._sending = threading.Lock()
         self._partial = bytearray()
         self._messages: list[dict[str, Any]] = []
         self._number = 0
@@ -76,10 +103,11 @@ class Channel:
 
     def send(self, verb: str, **fields: object) -> int:
         """Sends a request; returns its number."""
-        self._number += 1
-        text = json.dumps({"id": self._number, "verb": verb, **fields}, separators=(",", ":"))
-        self._link.send(text.encode() + b"\n")
-        return self._number
+        with self._sending:
+            self._number += 1
+            text = json.dumps({"id": self._number, "verb": verb, **fields}, separators=(",", ":"))
+            self._link.send(text.encode() + b"\n")
+            return self._number
 
     def receive(self, number: int) -> dict[str, Any]:
         """Returns the next answer to a request; raises the error that the program answered.
@@ -94,7 +122,7 @@ class Channel:
                 if message["kind"] == "error":
                     raise _ERRORS.get(message["error"], HostError)(message["what"], message["hint"])
                 return message
-            data = self._link.receive()
+            data = self._link.receive(self._silence_s)
             self._partial += data
             if b"\n" in data:  # so that a long line is not looked through again with each piece
                 *lines, self._partial = self._partial.split(b"\n")
@@ -105,29 +133,51 @@ class Channel:
         return self.receive(self.send(verb, **fields))
 
     def close(self) -> None:
-        """Closes the stream."""
+        """Takes leave and closes the stream."""
+        with suppress(LinkLost):
+            self.send("bye")
         self._link.close()
 
 
 class ChannelTransport(Transport):
-    """The five verbs over two channels: ``agent`` as the login user, ``clockd`` as root."""
+    """The five verbs over two channels: ``agent`` as the login user, ``clockd`` as root.
 
-    def __init__(self, agent: Link, clockd: Link, build: str, *, same_machine: bool = False) -> None:
-        self._agent = Channel(agent, build)
-        self._clockd = Channel(clockd, build)
+    ``pulse`` is for links that can be lost: then both ends say regularly that they are there.
+    """
+
+    def __init__(
+        self,
+        agent: Link,
+        clockd: Link,
+        build: str,
+        *,
+        same_machine: bool = False,
+        pulse: Pulse | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        silence_s = pulse.silence_s if pulse else None
+        self._agent = Channel(agent, build, silence_s)
+        self._clockd = Channel(clockd, build, silence_s)
         self._same_machine = same_machine
+        self._progress = progress
+        self._stopped = threading.Event()
+        if pulse:
+            threading.Thread(target=self._beat, args=(pulse.beat_s,), daemon=True).start()
         user, root = self._agent.hello, self._clockd.hello
         self.facts = Facts(**user["facts"], root=root["root"])
         self.rails = {**_rails(root["rails"]), **_rails(user["rails"])}
         self.readings = {**_readings(root["readings"]), **_readings(user["readings"])}
         journal = root["journal"]
-        self.journal = Journal(
-            journal.get("owner", ""),
-            journal.get("since_wall_s", 0.0),
-            tuple(journal.get("knobs", ())),
-            tuple(journal["notes"]),
-        )
+        self.journal = Journal(_held(journal.get("apply")), _held(journal.get("lease")), tuple(journal["notes"]))
+        self.note = str(user["note"])
         self.found = _snapshot(root["settings"])
+
+    def _beat(self, every_s: float) -> None:
+        """Tells the board that this host is there, whatever else the host is busy with."""
+        with suppress(LinkLost):  # whoever waits for an answer is told
+            while not self._stopped.wait(every_s):
+                self._agent.send("ping")
+                self._clockd.send("ping")
 
     def read(self, paths: Sequence[str] = (), *, settings: bool = False) -> Readout:
         texts = self._agent.ask("read", paths=list(paths))["texts"] if paths else {}
@@ -137,7 +187,10 @@ class ChannelTransport(Transport):
     def write(self, change: Apply | Undo) -> Written:
         if isinstance(change, Apply):
             steps = [{"knob": step.knob, "value": step.value} for step in change.steps]
-            answer = self._clockd.ask("write", steps=steps, owner=change.owner, lease=change.lease)
+            fields = {"owner": change.owner, "lease": change.lease, "ttl_s": change.ttl_s}
+            answer = self._clockd.ask("write", steps=steps, **fields)
+        elif change.others:
+            answer = self._clockd.ask("break")
         else:
             answer = self._clockd.ask("undo", lease=change.lease, force=change.force)
         return Written(tuple(Outcome(**row) for row in answer["outcomes"]), answer["lease"])
@@ -158,16 +211,17 @@ class ChannelTransport(Transport):
         # clockd samples what only root may read; what both can read is the agent's, beside the job.
         asked = asdict(job.sampling) if job.sampling else None
         rooted = self._only_root(asked) if asked else None
-        if rooted:
+        if rooted and not job.resume:
             self._clockd.ask("sample", sampling=rooted)
         number = self._agent.send(
-            "stream",
+            "resume" if job.resume else "stream",
             argv=list(job.argv),
             stdin=job.stdin,
             env=dict(job.env),
             duration_s=job.duration_s,
             timeout_s=job.timeout_s,
             sampling=asked,
+            note=job.note,
         )
         dropped, ended = False, False
         try:
@@ -216,13 +270,16 @@ class ChannelTransport(Transport):
         while answer["offset"] < size:
             piece = base64.b64encode(_piece(blob, answer["offset"])).decode()
             answer = self._agent.ask("put", **fields, offset=answer["offset"], data=piece)
+            if self._progress:
+                self._progress(blob.name, answer["offset"], size)
         return str(answer["path"])
 
     def close(self) -> None:
+        self._stopped.set()
         try:
-            self._agent.close()
-        finally:
             self._clockd.close()
+        finally:
+            self._agent.close()
 
 
 def _message(line: bytearray) -> dict[str, Any]:
@@ -272,6 +329,10 @@ def _series(record: Mapping[str, Any]) -> Series:
 def _snapshot(record: Mapping[str, Any]) -> Snapshot:
     knobs = (Knob(**{**knob, "choices": tuple(knob.get("choices", ()))}) for knob in record["knobs"])
     return Snapshot({knob.id: knob for knob in knobs}, tuple(record["absent"]))
+
+
+def _held(record: Mapping[str, Any] | None) -> Held | None:
+    return Held(**{**record, "knobs": tuple(record["knobs"])}) if record else None
 
 
 def _rails(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Rail]:

@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from remote import boards
-from remote.errors import HostError, UsageError
+from remote.errors import UsageError
 
-_TWIN_KEYS = ("seed", "state", "speed", "cores", "probe")
+# An address may not look like an option of ssh, and holds nothing that a shell or a terminal could act upon.
+_PLACE = re.compile(
+    r"(?:\[(?P<bracketed>[\w:.%]+)\]|(?P<name>\w[\w.-]*))(?::(?P<port>\d{1,5}))?|(?P<bare>[0-9A-Fa-f]*:[\w.]*:[\w:.%]*)",
+    re.ASCII,
+)
+_USER = re.compile(r"[\w.][\w.@+$\\-]*", re.ASCII)
+
+_TWIN_KEYS = ("seed", "state", "speed", "cores", "mode", "probe")
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Twin:
-    """A simulated board. ``cores`` is how many it boots with, None for the release's own number."""
+    """A simulated board. ``cores`` is how many it boots with, ``mode`` its power mode; None, "": the release's own."""
 
     board: str
     release: str
@@ -32,11 +40,28 @@ class Twin:
     state: str = ""
     speed: Literal["1", "max"] = "max"
     cores: int | None = None
+    mode: str = ""
     probe: str = ""
     text: str = ""
 
 
-Host = Local | Twin
+@dataclass(frozen=True)
+class Ssh:
+    """A board over SSH. ``address`` is an alias of the SSH config or a network address.
+
+    ``user`` "" and ``port`` 0 are left to the SSH config. ``serial`` is the module that was there when the board was
+    added; ``root`` is a folder on it that stands for its file system (for tests).
+    """
+
+    address: str
+    user: str = ""
+    port: int = 0
+    serial: str = ""
+    root: str = ""
+    text: str = ""
+
+
+Host = Local | Twin | Ssh
 
 
 def parse(text: str) -> Host:
@@ -48,12 +73,22 @@ def parse(text: str) -> Host:
         return Local()
     if text.startswith("sim:"):
         return _twin(text)
-    if not text.strip():
-        raise UsageError("the host is empty", "name one: local, sim:tx1, sim:tx1@r23.1")
-    raise HostError(
-        f"host {text!r} is not known: connections over SSH are not part of this version",
-        "hosts it reaches: local (this machine) and simulated boards such as sim:tx1 or sim:tx1@r23.1",
-    )
+    return ssh(text)
+
+
+def ssh(text: str) -> Ssh:
+    """Returns the host that ``[user@]address[:port]`` names. Raises UsageError for what cannot be one."""
+    user, at, place = text.rpartition("@")
+    match = _PLACE.fullmatch(place)
+    if match is None or (at and not _USER.fullmatch(user)):
+        raise UsageError(
+            f"{text!r} is not a host",
+            "hosts: local, sim:tx1, a name of `edgeperf hosts list` or ~/.ssh/config, user@address:port",
+        )
+    port = int(match["port"] or 0)
+    if match["port"] and not 1 <= port <= 65535:
+        raise UsageError(f"{text!r}: a port is 1 to 65535, not {port}")
+    return Ssh(match["bracketed"] or match["name"] or match["bare"], user, port, text=text)
 
 
 def _twin(text: str) -> Twin:
@@ -85,6 +120,7 @@ def _twin(text: str) -> Twin:
         state=keys.get("state", ""),
         speed="1" if speed == "1" else "max",
         cores=cores,
+        mode=keys.get("mode", ""),
         probe=probe,
         text=text,
     )

@@ -35,7 +35,7 @@ class ProcessLink:
         except (OSError, ValueError) as error:  # ValueError: it was closed here
             raise LinkLost("the program on this machine has ended", "see its message above") from error
 
-    def receive(self) -> bytes:
+    def receive(self, timeout_s: float | None) -> bytes:
         assert self._process.stdout is not None
         data = self._process.stdout.read(1 << 20)
         if not data:
@@ -61,7 +61,7 @@ def connect(cache: Path, root: str = "") -> ChannelTransport:
     place = ["--root", root] if root else []
     with ExitStack() as opened:
         agent = opened.enter_context(closing(ProcessLink([*start, "agent", *place])))
-        clockd = opened.enter_context(closing(ProcessLink([*start, "clockd", *place])))
+        clockd = opened.enter_context(closing(ProcessLink([*start, "clockd", *place, "--guard", "yes"])))
         transport = ChannelTransport(agent, clockd, bundle.build_id(), same_machine=not root)
         opened.pop_all()
     return transport

@@ -38,6 +38,7 @@ class Transport(ABC):
     readings: dict[str, Reading]
     journal: Journal
     found: Snapshot
+    note: str
 
     @abstractmethod
     def read(self, paths: Sequence[str] = (), *, settings: bool = False) -> Readout:

@@ -29,19 +29,27 @@ class Step:
 
 @dataclass(frozen=True)
 class Apply:
-    """Steps to apply in order, for ``owner``. With ``lease`` they last until undone or until the link ends."""
+    """Steps to apply in order, for ``owner``. With ``lease`` they last until undone or until the link ends.
+
+    After ``ttl_s``, if that is not 0, the board puts them back by itself.
+    """
 
     steps: tuple[Step, ...]
     owner: str
     lease: bool = False
+    ttl_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Undo:
-    """Puts back what was found, by a lease or by `apply` (``lease`` ""). ``force``: also what others changed."""
+    """Puts back what was found, by a lease or by `apply` (``lease`` ""). ``force``: also what others changed.
+
+    ``others`` ends a lease whoever holds it.
+    """
 
     lease: str = ""
     force: bool = False
+    others: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +84,8 @@ class Knob:
     """A setting found on the board.
 
     ``choices`` are the values that the driver lists (hertz or words, ascending for rates; empty when it lists none),
-    ``low`` and ``high`` the limits that it reports. ``value`` is None when it could not be read (``error`` says why)
-    or when the driver says that it does not apply now.
+    ``low`` and ``high`` the limits that it reports; a lower ``high`` is set by ``capped_by``, a power mode. ``value``
+    is None when it could not be read (``error`` says why) or when the driver says that it does not apply now.
     """
 
     id: str
@@ -89,6 +97,7 @@ class Knob:
     low: int | None = None
     high: int | None = None
     error: str = ""
+    capped_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,8 @@ class Sampling:
 class Job:
     """A command to run on the board; no shell. Without ``argv`` nothing runs and ``duration_s`` is only sampled.
 
-    A job that lasts longer than ``timeout_s`` is killed.
+    A job that lasts longer than ``timeout_s`` is killed. ``note`` is kept beside it on the board, for whoever picks
+    it up: with ``resume`` nothing is started, the job that was left running tells all it said, and goes on.
     """
 
     argv: tuple[str, ...] = ()
@@ -184,6 +194,8 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
     timeout_s: float = 3600.0
+    note: str = ""
+    resume: bool = False
     sampling: Sampling | None = None
 
 
@@ -240,10 +252,22 @@ Event = Line | Series | Ended
 
 
 @dataclass(frozen=True)
-class Journal:
-    """What was remembered on the board before the first write. ``notes`` say what was dropped and why."""
+class Held:
+    """Settings in force that will be put back: whose, since when, which, in how many seconds (None: not by itself)."""
 
-    owner: str = ""
-    since_wall_s: float = 0.0
-    knobs: tuple[str, ...] = ()
+    owner: str
+    since_wall_s: float
+    knobs: tuple[str, ...]
+    left_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the board remembered when the connection was opened: what ``apply`` set, and what a running measurement did.
+
+    ``notes`` say what was dropped or put back on that occasion, and why.
+    """
+
+    apply: Held | None = None
+    lease: Held | None = None
     notes: tuple[str, ...] = ()

@@ -41,22 +41,38 @@ class Agent(Program):
 
     name = "agent"
 
-    def __init__(self, system: "System", boards: "dict[str, dict[str, Any]]", build: str) -> None:
-        Program.__init__(self, system, boards, build)
+    def __init__(
+        self,
+        system: "System",
+        boards: "dict[str, dict[str, Any]]",
+        build: str,
+        beat_s: float = 0.0,
+        silence_s: float = 0.0,
+        grace_s: float = 0.0,
+    ) -> None:
+        Program.__init__(self, system, boards, build, beat_s, silence_s, grace_s)
         self.rails = probe.channels(system, self.spec["rails"])
         self.readings = probe.channels(system, self.spec["readings"])
         self._job = None  # type: _Job | None
+        self._told = []  # type: list[dict[str, Any]]
+        self._note = ""
         self._cache = system.cache()
 
     def verbs(self) -> "dict[str, Any]":
-        return {"read": self._read, "stream": self._stream, "cancel": self._cancel, "put": self._put}
+        return {
+            "read": self._read,
+            "stream": self._stream,
+            "resume": self._resume,
+            "cancel": self._cancel,
+            "put": self._put,
+        }
 
     def hello(self) -> "dict[str, Any]":
         system = self.system
         return {
             "facts": {
                 "board": self.spec["name"],
-                "model": self.texts["/proc/device-tree/model"] or self.spec["model"],
+                "model": probe.model(self.texts, self.spec),
                 "l4t": probe.l4t(self.texts["/etc/nv_tegra_release"]),
                 "kernel": self.texts["/proc/sys/kernel/osrelease"],
                 "serial": self.texts["/proc/device-tree/serial-number"],
@@ -73,7 +89,20 @@ class Agent(Program):
             },
             "rails": self.rails,
             "readings": self.readings,
+            "note": self._note if self._told or self._job else "",
         }
+
+    def door(self) -> str:
+        return str(self.system.cache()) + "/agent.sock"
+
+    def worth_keeping(self) -> bool:
+        return self._job is not None or bool(self._told)
+
+    def _tell(self, message: "dict[str, Any]") -> None:
+        """Sends a message about the job; keeps it for a host that may come back."""
+        if self.connection.grace_s:
+            self._told.append(message)
+        self.send(message)
 
     def handles(self) -> "list[Handle]":
         return list(self._job.partial) if self._job else []
@@ -122,7 +151,7 @@ class Agent(Program):
         if lines and job.process is not None:
             source = "stdout" if handle is job.process.stdout else "stderr"
             texts = [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
-            self.send({"id": job.number, "kind": "data", "t_s": now, "source": source, "lines": texts})
+            self._tell({"id": job.number, "kind": "data", "t_s": now, "source": source, "lines": texts})
 
     def on_close(self) -> None:
         if self._job is not None and self._job.process is not None:
@@ -144,10 +173,10 @@ class Agent(Program):
         assert job is not None
         self._job = None
         for series in job.samplers.series() if job.samplers else []:
-            self.send({"id": job.number, "kind": "data", "series": series})
+            self._tell({"id": job.number, "kind": "data", "series": series})
         reason = job.reason or ("signal %d" % -code if code < 0 else "")
         end = {"exit_code": code, "started_s": job.started_s, "ended_s": self.system.now(), "reason": reason}
-        self.send(dict(end, id=job.number, kind="end"))
+        self._tell(dict(end, id=job.number, kind="end"))
 
     def _read(self, request: "dict[str, Any]") -> "dict[str, Any]":
         texts = {}
@@ -158,6 +187,16 @@ class Agent(Program):
                 except OSError as error:
                     texts[found] = {"error": errno.errorcode.get(error.errno or 0, "EIO")}
         return {"texts": texts}
+
+    def _resume(self, request: "dict[str, Any]") -> None:
+        """Tells a host that came back all that the job has said, and goes on."""
+        if not self.worth_keeping():
+            raise Fault("board", "nothing is running here that could be picked up")
+        if self._job is not None:
+            self._job.number = request["id"]
+        for message in self._told:
+            message["id"] = request["id"]
+            self.send(message)
 
     def _stream(self, request: "dict[str, Any]") -> None:
         if self._job is not None:
@@ -175,6 +214,7 @@ class Agent(Program):
                     "start", "%s could not be started: %s" % (argv[0], error.strerror), "is it installed on the board?"
                 ) from error
         samplers = Samplers(self.system, self.rails, self.readings, asked) if asked else None
+        self._told, self._note = [], str(request.get("note") or "")
         self._job = _Job(request["id"], process, now, now + float(span), samplers)
 
     def _cancel(self, request: "dict[str, Any]") -> "dict[str, Any]":

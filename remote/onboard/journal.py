@@ -1,94 +1,31 @@
 """What was found before the first write, kept on the board: root-only, in memory-backed /run, tied to this boot.
 
+A power mode outlives a reboot, so it is kept on disk as well.
+
 Layers nest: ``apply`` at the bottom, a measurement's lease on top of it. An entry is
 ``{"knob", "was", "set"}``; ``set`` is None until the write was read back, so that a crash in between is seen.
 """
 
 import json
-from contextlib import contextmanager
 
 from remote.onboard.program import Fault
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
-    from typing import Any, Iterator  # novm
+    from typing import Any  # novm
 
     from remote.onboard.system import System
 
 FOLDER = "/run/edgeperf"
 PATH = FOLDER + "/journal.json"
 LOCK = FOLDER + "/lock"
+KEPT_FOLDER = "/var/lib/edgeperf"
+KEPT = KEPT_FOLDER + "/journal.json"
+_OUTLIVES = ("nvpmodel.mode",)
 
-_LAYER = {"kind", "owner", "since", "pid", "entries"}
+
+_LAYER = {"kind", "owner", "since", "pid", "until", "entries"}
 _ENTRY = {"knob", "was", "set"}
-
-
-class Journal(object):
-    """The layers, saved at each change. ``notes`` say what was dropped when it was opened, and why."""
-
-    def __init__(self, system: "System", boot_id: str) -> None:
-        self._system = system
-        self._boot_id = boot_id
-        self._load()
-
-    @contextmanager
-    def alone(self) -> "Iterator[None]":
-        """Keeps other programs from changing settings, and takes up what they have remembered since.
-
-        Raises Fault where nothing can be remembered: then nothing may be changed.
-        """
-        try:
-            self._system.make_folder(FOLDER)
-            with self._system.lock(LOCK):
-                self._load()
-                yield
-        except OSError as error:
-            raise _unable(error) from error
-
-    def _load(self) -> None:
-        self.notes = []  # type: list[str]
-        self.layers = []  # type: list[dict[str, Any]]
-        if not self._system.exists(PATH):
-            return
-        try:
-            saved = json.loads(self._system.load(PATH).decode("utf-8"))
-            if saved["boot"] == self._boot_id:
-                self.layers = _checked(saved["layers"])
-            else:
-                self.notes.append("a journal of an earlier boot was dropped: a reboot puts the clocks back by itself")
-        except OSError as error:
-            self.notes.append("the journal could not be read: %s" % error.strerror)
-        except (ValueError, KeyError, TypeError):
-            self.notes.append("a damaged journal was dropped")
-
-    def layer(self, kind: str) -> "dict[str, Any] | None":
-        """Returns the layer of a kind, ``apply`` or ``lease``."""
-        for layer in self.layers:
-            if layer["kind"] == kind:
-                return layer
-        return None
-
-    def open_layer(self, kind: str, owner: str) -> "dict[str, Any]":
-        """Returns the layer of a kind, made if there is none: a second `apply` goes on with the first one's."""
-        layer = self.layer(kind)
-        if layer is None:
-            system = self._system
-            layer = {"kind": kind, "owner": owner, "since": system.wall(), "pid": system.pid(), "entries": []}
-            self.layers.append(layer)
-        return layer
-
-    def save(self) -> None:
-        """Writes the layers that hold something. Call it `alone`. Raises Fault when that is impossible."""
-        kept = [layer for layer in self.layers if layer["entries"]]
-        try:
-            if not kept:
-                if self._system.exists(PATH):
-                    self._system.remove(PATH)
-                return
-            text = json.dumps({"boot": self._boot_id, "layers": kept}, sort_keys=True)
-            self._system.save(PATH, text.encode("utf-8"))
-        except OSError as error:
-            raise _unable(error) from error
 
 
 def _checked(layers: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
@@ -99,9 +36,105 @@ def _checked(layers: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     return layers
 
 
-def _unable(error: OSError) -> Fault:
-    return Fault(
-        "board",
-        "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
-        "clocks need root: log in as root, or run edgeperf as root on this machine",
-    )
+class Journal(object):
+    """The layers, saved at each change. ``notes`` say what was dropped when it was opened, and why."""
+
+    def __init__(self, system: "System", boot_id: str) -> None:
+        self._system = system
+        self._boot_id = boot_id
+        self.notes = []  # type: list[str]
+        self.layers = []  # type: list[dict[str, Any]]
+        saved, kept = self._load(PATH), self._load(KEPT)
+        if saved is not None and saved["boot"] == boot_id:
+            self.layers = saved["layers"]
+            return
+        if saved is not None:
+            self.notes.append("a journal of an earlier boot was dropped: a reboot puts the clocks back by itself")
+        for layer in kept["layers"] if kept is not None else []:
+            # Its holder and its end belong to the earlier boot: a lease is over, what was applied stays.
+            self.layers.append(dict(layer, pid=0, until=None))
+            self.notes.append("the power mode that %s had set outlived a reboot" % layer["owner"])
+
+    def _load(self, path: str) -> "dict[str, Any] | None":
+        if not self._system.exists(path):
+            return None
+        try:
+            saved = json.loads(self._system.load(path).decode("utf-8"))
+            return {"boot": saved["boot"], "layers": _checked(saved["layers"])}
+        except OSError as error:
+            self.notes.append("the journal could not be read: %s" % error.strerror)
+        except (ValueError, KeyError, TypeError):
+            self.notes.append("a damaged journal was dropped")
+        return None
+
+    def layer(self, kind: str) -> "dict[str, Any] | None":
+        """Returns the layer of a kind, ``apply`` or ``lease``."""
+        for layer in self.layers:
+            if layer["kind"] == kind:
+                return layer
+        return None
+
+    def open_layer(self, kind: str, owner: str, ttl_s: float) -> "dict[str, Any]":
+        """Returns the layer of a kind, made if there is none: a second `apply` goes on with the first one's.
+
+        With ``ttl_s`` the layer is put back when that time is over, counted from now.
+        """
+        system = self._system
+        layer = self.layer(kind)
+        if layer is None:
+            layer = {"kind": kind, "owner": owner, "since": system.wall(), "entries": []}
+            self.layers.append(layer)
+        layer["pid"] = system.pid()
+        layer["until"] = system.now() + ttl_s if ttl_s else None
+        return layer
+
+    def due(self) -> "list[dict[str, Any]]":
+        """Returns the layers to put back, top first: their time is over, or the program that held a lease has died."""
+        system = self._system
+        return [
+            layer
+            for layer in reversed(self.layers)
+            if (layer["until"] is not None and system.now() >= layer["until"])
+            or (layer["kind"] == "lease" and not system.alive(layer["pid"]))
+        ]
+
+    def drop(self, layer: "dict[str, Any]") -> None:
+        """Forgets a layer that was put back, unless something of it is still to be, and saves."""
+        if not layer["entries"]:
+            self.layers.remove(layer)
+        elif layer["kind"] == "lease":
+            # What could not be put back is nobody's measurement any more; `restore` may try again.
+            below = self.layer("apply")
+            if below is None:
+                layer["kind"], layer["until"] = "apply", None
+            else:
+                known = [entry["knob"] for entry in below["entries"]]
+                below["entries"] += [entry for entry in layer["entries"] if entry["knob"] not in known]
+                self.layers.remove(layer)
+        self.save()
+
+    def save(self) -> None:
+        """Writes the layers that hold something. Raises Fault when that is impossible: then nothing may be changed."""
+        kept = [layer for layer in self.layers if layer["entries"]]
+        lasting = []
+        for layer in kept:
+            entries = [entry for entry in layer["entries"] if entry["knob"] in _OUTLIVES]
+            if entries:
+                lasting.append(dict(layer, entries=entries))
+        try:
+            self._keep(KEPT_FOLDER, KEPT, lasting)
+            self._keep(FOLDER, PATH, kept)
+        except OSError as error:
+            raise Fault(
+                "board",
+                "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
+                "clocks need root: log in as root, or run edgeperf as root on this machine",
+            ) from error
+
+    def _keep(self, folder: str, path: str, layers: "list[dict[str, Any]]") -> None:
+        if layers:
+            self._system.make_folder(folder)
+            text = json.dumps({"boot": self._boot_id, "layers": layers}, sort_keys=True)
+            self._system.save(path, text.encode("utf-8"))
+        elif self._system.exists(path):
+            self._system.remove(path)

@@ -1,4 +1,4 @@
-"""Starts one of the two programs inside the zip: ``python3 edgeperf.zip agent|clockd [--root DIR]``."""
+"""Starts one of the programs inside the zip: ``python3 edgeperf.zip agent|clockd|guard|relay [--OPTION VALUE]...``."""
 
 import json
 import pkgutil
@@ -7,11 +7,16 @@ import sys
 
 from remote.onboard.agent import Agent
 from remote.onboard.clockd import Clockd
+from remote.onboard.guard import guard
+from remote.onboard.journal import FOLDER
+from remote.onboard.relay import relay
 from remote.onboard.system import System
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
     from typing import Any  # novm
+
+    from remote.onboard.program import Program
 
 
 def table() -> "dict[str, Any]":
@@ -23,13 +28,31 @@ def table() -> "dict[str, Any]":
     return loaded
 
 
+def _made(name: str, system: "System", data: "dict[str, Any]", asked: "dict[str, str]") -> "Program":
+    beat_s, silence_s, grace_s = (float(asked.get(option, 0)) for option in ("--beat", "--silence", "--grace"))
+    if name == "agent":
+        return Agent(system, data["boards"], data["build"], beat_s, silence_s, grace_s)
+    watched = asked.get("--guard") == "yes"
+    return Clockd(system, data["boards"], data["build"], beat_s, silence_s, grace_s, watched)
+
+
 def main(argv: "list[str]") -> int:
     """Runs until the host closes the connection. Ctrl-C belongs to the host: it decides, and closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    root = argv[argv.index("--root") + 1] if "--root" in argv else ""
+    asked = {name: argv[index + 3] for index, name in enumerate(argv[2:]) if name.startswith("--")}
+    if argv[1] in ("install", "uninstall"):
+        from remote.onboard import install  # needed once in a board's life
+
+        return install.run(argv[1], argv[0])
+    system = System(asked.get("--root", ""))
+    if argv[1] == "relay":
+        doors = {"agent": system.cache() + "/agent.sock", "clockd": FOLDER + "/clockd.sock"}
+        return relay(system, doors[asked["--to"]])
     data = table()
-    system = System(root)
-    program = {"agent": Agent, "clockd": Clockd}[argv[1]](system, data["boards"], data["build"])
+    if argv[1] == "guard":
+        guard(system, data["boards"], data["build"])
+        return 0
+    program = _made(argv[1], system, data, asked)
     try:
         program.serve()
     except BrokenPipeError:

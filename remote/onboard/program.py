@@ -6,6 +6,7 @@ A request is ``{"id", "verb", ...}``; its answers are ``{"id", "kind": "data"|"e
 import json
 
 from remote.onboard import probe
+from remote.onboard.connection import Connection
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
@@ -29,13 +30,30 @@ class Program(object):
 
     name = ""
 
-    def __init__(self, system: "System", boards: "dict[str, dict[str, Any]]", build: str) -> None:
+    def __init__(
+        self,
+        system: "System",
+        boards: "dict[str, dict[str, Any]]",
+        build: str,
+        beat_s: float = 0.0,
+        silence_s: float = 0.0,
+        grace_s: float = 0.0,
+    ) -> None:
         self.system = system
+        self.connection = Connection(system, self.door(), beat_s, silence_s, grace_s)
         self.build = build
         self.closed = False
         self._partial = bytearray()
         self.texts = {path: probe.text_of(system, path) for path in probe.IDENTITY}
         self.spec = boards[probe.identify(self.texts, boards)]
+
+    def door(self) -> str:
+        """Returns the path of the socket at which a host that lost its line is let in again."""
+        return ""
+
+    def worth_keeping(self) -> bool:
+        """Says whether there is anything for which a lost host may come back."""
+        return False
 
     def handles(self) -> "list[Handle]":
         """Returns what to wait on beside the host's requests."""
@@ -68,17 +86,28 @@ class Program(object):
 
     def send(self, message: "dict[str, Any]") -> None:
         """Sends one message to the host."""
-        self.system.send(json.dumps(message, separators=(",", ":")).encode("utf-8") + b"\n")
+        self.connection.send(json.dumps(message, separators=(",", ":")).encode("utf-8") + b"\n")
 
     def turn(self) -> None:
         """Waits for whatever comes first and deals with it."""
-        source = self.system.input
-        for handle in self.system.wait([source] + self.handles(), self.deadline()):
-            if handle is source:
-                self._feed(handle.read())
-            else:
+        line = self.connection
+        due = [moment for moment in (self.deadline(), line.deadline()) if moment is not None]
+        for handle in self.system.wait([line.handle] + self.handles(), min(due) if due else None):
+            if handle is not line.handle:
                 self.on_ready(handle)
+            elif line.linked:
+                self._feed(line.read())
+            else:
+                line.admit()
+                self._partial = bytearray()
+                self.start()
         self.on_time()
+        if line.beat_is_due():
+            self.send({"id": None, "kind": "beat"})
+        if line.lost():
+            self._lose()
+        if line.over():
+            self._close()
 
     def serve(self) -> None:
         """Runs until the host closes the connection."""
@@ -88,21 +117,37 @@ class Program(object):
 
     def _feed(self, data: bytes) -> None:
         if not data:
-            self.closed = True
-            self.on_close()
+            self._lose()
             return
         self._partial += data
         if b"\n" in data:  # so that a long line is not looked through again with each piece
             lines = self._partial.split(b"\n")
             self._partial = lines.pop()
             for line in lines:
-                self._answer(bytes(line))
+                if not self.closed:
+                    self._answer(bytes(line))
+
+    def _lose(self) -> None:
+        """Keeps what is worth it for the time of grace; else ends."""
+        if self.connection.grace_s and self.worth_keeping():
+            self.connection.open_door()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        self.closed = True
+        self.on_close()
 
     def _answer(self, line: bytes) -> None:
         number = None
         try:
             request = json.loads(line.decode("utf-8"))
             number = request["id"]
+            if request["verb"] == "ping":
+                return
+            if request["verb"] == "bye":
+                self._close()
+                return
             handler = self.verbs().get(request["verb"])
             if handler is None:
                 raise Fault("protocol", "%s does not know the verb %r" % (self.name, request["verb"]))

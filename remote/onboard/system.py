@@ -11,6 +11,7 @@ import hashlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,9 @@ from contextlib import contextmanager
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
     from typing import Iterator  # novm
+
+_PATIENCE_S = 10.0
+_PIPE_BYTES = 4096  # what a pipe that has room takes without blocking
 
 
 class Handle(object):
@@ -76,11 +80,49 @@ class System(object):
         self.root = root.rstrip("/")
         self.input = Handle(input_fd)
         self._output_fd = output_fd
+        self._door = None  # type: socket.socket | None
+        self._line = None  # type: socket.socket | None
+        self._guard = None  # type: subprocess.Popen[bytes] | None
 
     def send(self, data: bytes) -> None:
-        """Writes to the host."""
+        """Writes to the host. Raises OSError when it is gone or has taken nothing for a while."""
         while data:
-            data = data[os.write(self._output_fd, data) :]
+            if not select.select([], [self._output_fd], [], _PATIENCE_S)[1]:
+                raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            data = data[os.write(self._output_fd, data[:_PIPE_BYTES]) :]
+
+    def listen(self, path: str) -> Handle:
+        """Opens a socket that only this user can reach, replacing one that is there. Raises OSError."""
+        self.remove(path)
+        self.make_folder(os.path.dirname(path))
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._door.bind(self.path(path))
+        self._door.listen(1)
+        return Handle(self._door.fileno())
+
+    def accept(self, handle: Handle) -> None:
+        """Makes whoever is at the socket the host: its line is read and written from now on."""
+        assert self._door is not None
+        self._line, _ = self._door.accept()
+        self._door.close()
+        self.input = Handle(self._line.fileno())
+        self._output_fd = self._line.fileno()
+
+    def guarded(self) -> bool:
+        """Says whether a guard runs that this program has started."""
+        return self._guard is not None and self._guard.poll() is None
+
+    def start_guard(self) -> None:
+        """Starts the guard, which outlives this program and its line (`remote.onboard.guard`)."""
+        start = [sys.executable, "-I", "-S", sys.argv[0], "guard"]
+        with open(os.devnull, "r+b") as nothing:
+            self._guard = subprocess.Popen(
+                start + (["--root", self.root] if self.root else []),
+                stdin=nothing,
+                stdout=nothing,
+                stderr=nothing,
+                start_new_session=True,
+            )
 
     def now(self) -> float:
         """Returns the monotonic clock in seconds."""
@@ -227,8 +269,13 @@ class System(object):
         return os.getpid()
 
     def alive(self, pid: int) -> bool:
-        """Says whether a process exists."""
-        return os.path.exists("/proc/%d" % pid)
+        """Says whether a process runs; one that has ended and that nobody has asked yet does not."""
+        try:
+            with open("/proc/%d/stat" % pid, "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        return state not in (b"Z", b"X")
 
     def python(self) -> str:
         """Returns the interpreter that runs this program."""

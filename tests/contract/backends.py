@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.transport import Transport
+from tests.ssh import sshd
 
 CPUFREQ = {
     "scaling_governor": "ondemand",
@@ -31,11 +32,8 @@ class Backend:
     outside: Callable[[str, str], None]
 
 
-def local(folder: Path) -> Backend:
-    """Child processes on a tree of files."""
-    from remote.local import connect
-
-    root = folder / "tree"
+def tree(root: Path) -> None:
+    """Makes a folder the file system of a small board."""
     cpu = root / "sys/devices/system/cpu"
     for number in (0, 1):
         (cpu / f"cpu{number}").mkdir(parents=True)
@@ -51,10 +49,36 @@ def local(folder: Path) -> Backend:
     (root / "proc/sys/kernel/random").mkdir(parents=True)
     (root / "proc/sys/kernel/random/boot_id").write_text("boot-1\n")
 
-    def outside(path: str, text: str) -> None:
-        (root / path.lstrip("/")).write_text(text)
 
-    return Backend("local", lambda: connect(folder / "cache", str(root)), outside)
+def local(folder: Path) -> Backend:
+    """Child processes on a tree of files."""
+    from remote.local import connect
+
+    root = folder / "tree"
+    tree(root)
+    return Backend("local", lambda: connect(folder / "cache", str(root)), lambda path, text: _put(root, path, text))
+
+
+def _put(root: Path, path: str, text: str) -> None:
+    (root / path.lstrip("/")).write_text(text)
+
+
+def over_ssh(user: str) -> Callable[[Path], Backend]:
+    """The same tree behind a real sshd."""
+
+    def make(folder: Path) -> Backend:
+        from remote import ssh
+        from remote.access import Access
+
+        server = sshd.server()
+        server.welcome(Path.home())
+        root = server.tree(user)
+        tree(root)
+        host = server.host(user, str(root))
+        access = Access(sudo_password=sshd.PASSWORD)
+        return Backend(f"ssh-{user}", lambda: ssh.connect(host, access), lambda path, text: _put(root, path, text))
+
+    return make
 
 
 def twin(folder: Path) -> Backend:
@@ -81,3 +105,6 @@ def twin(folder: Path) -> Backend:
 BACKENDS: dict[str, Callable[[Path], Backend]] = {"twin": twin}
 if os.name == "posix":
     BACKENDS["local"] = local
+    BACKENDS["ssh-root"] = over_ssh("root")
+    BACKENDS["ssh-sudo"] = over_ssh("free")
+    BACKENDS["ssh-sudo-password"] = over_ssh("keeper")

@@ -49,7 +49,7 @@ def test_the_first_message_says_what_the_board_is_and_how_it_is_set(board: Trans
     assert board.facts.cpus >= 2
     assert board.found.knobs["cpu0.max"].value == board.found.knobs["cpu0.max"].high
     assert board.found == board.read(settings=True).settings
-    assert board.journal.knobs == ()
+    assert board.journal.apply is None
 
 
 def test_nodes_are_given_by_path_as_the_kernel_words_them(board: Transport) -> None:
@@ -121,8 +121,9 @@ def test_settings_outlive_the_connection_and_so_does_the_memory_of_them(backend:
         found = board.found.knobs["cpu0.max"].value
         board.write(Apply((step("cpu0.max", rate(board)),), "me@here"))
     with backend.connect() as board:
-        assert board.journal.owner == "me@here"
-        assert board.journal.knobs == ("cpu0.max",)
+        assert board.journal.apply is not None
+        assert board.journal.apply.owner == "me@here"
+        assert board.journal.apply.knobs == ("cpu0.max",)
         assert value(board, "cpu0.max") == rate(board)
         board.write(Undo())
         assert value(board, "cpu0.max") == found

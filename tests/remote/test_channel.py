@@ -20,7 +20,7 @@ class Spoken:
     def send(self, data: bytes) -> None:
         self.sent.append(data)
 
-    def receive(self) -> bytes:
+    def receive(self, timeout_s: float | None) -> bytes:
         return self._pieces.pop(0)
 
     def close(self) -> None:

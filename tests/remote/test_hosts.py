@@ -1,42 +1,61 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from remote import hosts
-from remote.errors import HostError, UsageError
-
-
-def test_a_simulated_board_boots_with_as_many_cores_as_it_is_asked_to() -> None:
-    assert hosts.parse("sim:tx1@r23.1,cores=2") == hosts.Twin(
-        board="tx1", release="r23.1", cores=2, text="sim:tx1@r23.1,cores=2"
-    )
+from remote.errors import UsageError
+from remote.hosts import Local, Ssh, Twin, parse
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "address", "user", "port"),
     [
-        ("sim:tx1,cores=0", "1 to 4"),
-        ("sim:tx1,cores=5", "1 to 4"),
-        ("sim:tx1,seed=-1", "seed"),
-        ("sim:tx1,speed=2", "speed"),
-        ("sim:tx1,probe=x", "lab"),
-        ("sim:tx1,seed", "seed"),
-        ("sim:tx1@r22", "r22"),
-        ("sim:tx9", "tx9"),
-        ("", "empty"),
+        ("tx1", "tx1", "", 0),
+        ("me@tx1", "tx1", "me", 0),
+        ("me@192.168.55.1:2222", "192.168.55.1", "me", 2222),
+        ("tx1.local:22", "tx1.local", "", 22),
+        ("me@[fe80::1%eth0]:22", "fe80::1%eth0", "me", 22),
+        ("fe80::1", "fe80::1", "", 0),
+        ("::1", "::1", "", 0),
+        ("me@corp.example@tx1", "tx1", "me@corp.example", 0),
     ],
 )
-def test_a_wrong_host_string_is_refused_by_what_is_wrong_in_it(text: str, named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        hosts.parse(text)
+def test_a_host_string_says_who_where_and_at_which_port(text: str, address: str, user: str, port: int) -> None:
+    assert parse(text) == Ssh(address, user, port, text=text)
 
 
-def test_an_unknown_name_is_a_trouble_of_the_host() -> None:
-    with pytest.raises(HostError, match="carol"):
-        hosts.parse("carol")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "-oProxyCommand=x",
+        "me@-x",
+        "-me@tx1",
+        "tx1:0",
+        "tx1:65536",
+        "tx1:port",
+        "a b",
+        "a;b",
+        "@tx1",
+        "a$b",
+        "x\n",
+    ],
+)
+def test_what_cannot_be_a_host_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse(text)
 
 
-def test_a_release_is_a_prefix_and_without_one_the_newest_is_meant() -> None:
-    assert [hosts.parse(f"sim:tx1{release}") for release in ("", "@r32", "@r32.7")] == [
-        hosts.Twin("tx1", "r32.7", text=f"sim:tx1{release}") for release in ("", "@r32", "@r32.7")
-    ]
+@given(st.text(max_size=20))
+def test_any_text_is_a_host_or_a_usage_error(text: str) -> None:
+    try:
+        host = parse(text)
+    except UsageError:
+        return
+    assert isinstance(host, (Local, Twin, Ssh))
+    assert host.text == text
+    if isinstance(host, Ssh):
+        assert not host.address.startswith("-")
+        assert not host.user.startswith("-")

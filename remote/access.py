@@ -1,0 +1,31 @@
+"""How boards of a command are reached: what the user allowed, and how to ask for a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from remote.channel import Progress, Pulse
+
+
+@dataclass(frozen=True)
+class Access:
+    """What holds for every connection of a command. Passwords are never shown, stored or put on a command line.
+
+    ``ask`` shows a question and returns a password, "" for none; ``confirm`` asks whether a new host key is right.
+    Without them nobody can be asked. ``resume`` picks up what a lost connection has left running. ``progress`` is told
+    how much of a file is there while it is put.
+    """
+
+    connect_s: float = 10.0
+    pulse: Pulse = field(default_factory=Pulse)
+    accept_new_host_key: bool = False
+    resume: bool = False
+    sudo_password: str = field(default="", repr=False)
+    ask: Callable[[str], str] | None = field(default=None, repr=False)
+    confirm: Callable[[str], bool] | None = field(default=None, repr=False)
+    progress: Progress | None = None
+
+
+DEFAULT = Access()
+"""Nobody is asked, and only what is known already is trusted."""
