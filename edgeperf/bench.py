@@ -6,61 +6,32 @@ A flow: a board and a request in, a record out; no printing, no files.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from clockprofiles.plan import ClockPlan
 from clockprofiles.profile import load as load_profile
 from clockprofiles.profile import override
 from edgeperf import __version__, figures
 from edgeperf.clocks import owner, plan_for
+from edgeperf.left import Left, Locked, Request
 from edgeperf.record import SCHEMA, Bench, BoardInfo, Build, Clocks, Spec
 from edgeperf.verdict import judge
 from engines import models, toolchains
-from engines.cost import Precision
 from engines.simulated.explain import source
 from engines.spec import EngineSpec
 from engines.toolchains import Conversation, EngineRun, Put
-from remote.board import Board, leased
+from remote.board import Board, leased, release
 from remote.errors import BoardError, Interrupted
 from remote.hosts import Twin
-from remote.types import Job, Outcome, Sampling, Series
+from remote.types import Job, Sampling, Series, Step
 
 Phase = Callable[[str, float], AbstractContextManager[None]]
 """Tells what is going on and how many seconds it will take."""
 
 WATCHED = ("cpu.hz", "gpu.hz", "emc.hz", "gpu.load")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to measure and how. ``profile`` None: maxperf where clocks can be locked, else as found."""
-
-    model: str
-    precision: Precision = "fp32"
-    batch: int = 1
-    toolchain: str | None = None
-    profile: str | None = None
-    clocks: Mapping[str, str] = field(default_factory=dict)
-    duration_s: float = 10.0
-    warmup_s: float = 2.0
-    iterations: int | None = None
-    rail_rate_hz: float = 20.0
-    idle_s: float = 3.0
-    seed: int = 0
-    require_lock: bool = False
-
-
-@dataclass(frozen=True)
-class Locked:
-    """How the clocks are held: by ``plan``, or ``floating`` with the reason why not."""
-
-    plan: ClockPlan | None
-    outcomes: tuple[Outcome, ...] = ()
-    floating: str = ""
 
 
 def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Toolchain, toolchains.Request]:
@@ -74,8 +45,8 @@ def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Too
     )
 
 
-def choose_clocks(request: Request, board: Board) -> Locked:
-    """Returns how the clocks are to be held. Raises BoardError when a lock was asked for and cannot be had."""
+def choose_clocks(request: Request, board: Board) -> tuple[Locked, tuple[Step, ...]]:
+    """Returns how the clocks are to be held, and the steps to it. Raises BoardError for a lock that cannot be had."""
     facts = board.transport.facts
     name = request.profile
     why = ""
@@ -86,8 +57,10 @@ def choose_clocks(request: Request, board: Board) -> Locked:
     if why and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {why}", "leave out --require-lock, or name a --profile")
     if why:
-        return Locked(None, floating=why)
-    return Locked(plan_for(board, override(load_profile(name or "maxperf"), request.clocks)))
+        return Locked(floating=why), ()
+    made = plan_for(board, override(load_profile(name or "maxperf"), request.clocks))
+    planned = tuple(step.knob for step in (*made.steps, *made.kept))
+    return Locked(made.profile.name, made.asked, planned, made.notes), made.steps
 
 
 def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
@@ -96,15 +69,8 @@ def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet.
     """
     chain, asked = prepare(request, board, cache)
-    locked = choose_clocks(request, board)
-    steps = locked.plan.steps if locked.plan else ()
-    transport = board.transport
-    sampling = Sampling(
-        rails=tuple(transport.rails),
-        rate_hz=request.rail_rate_hz,
-        readings=tuple(name for name in transport.readings if name in WATCHED or name.startswith("temp.")),
-        seed=request.seed,
-    )
+    locked, steps = choose_clocks(request, board)
+    sampling = sampling_for(request, board)
     pace = 1.0 if paced(board) else 0.0
     with leased(board, steps, owner()) as outcomes:
         locked = _check_lock(request, board, replace(locked, outcomes=outcomes))
@@ -112,21 +78,46 @@ def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
         if sampling.rails and request.idle_s > 0:
             with phase(f"measuring {board.host.text} at idle", pace * request.idle_s):
                 idle = _idle(board, request.idle_s, sampling)
+        left = Left(request, locked, idle)
         span = 2.0 + request.warmup_s + request.duration_s
         with phase(f"running {asked.model.name} on {board.host.text}", pace * span):
-            run, series = converse(chain.bench(asked), board, sampling)
+            run, series = converse(chain.bench(asked), board, sampling, left)
     return _record(request, board, asked, locked, run, idle, series)
+
+
+def attach(board: Board, cache: Path, phase: Phase) -> Bench:
+    """Returns the record of a measurement whose host lost its line, once it is over. Raises as `measure` does."""
+    left = Left.parse(board.transport.note)
+    request = left.request
+    chain, asked = prepare(request, board, cache)
+    with phase(f"waiting for {asked.model.name} on {board.host.text}", request.duration_s):
+        try:
+            run, series = converse(chain.bench(asked), board, sampling_for(request, board), left, resume=True)
+        finally:
+            release(board)
+    return _record(request, board, asked, left.locked, run, left.idle, series)
+
+
+def sampling_for(request: Request, board: Board) -> Sampling:
+    """Returns what is sampled beside a run: all rails, and the readings that tell whether it may be believed."""
+    readings = board.transport.readings
+    return Sampling(
+        rails=tuple(board.transport.rails),
+        rate_hz=request.rail_rate_hz,
+        readings=tuple(name for name in readings if name in WATCHED or name.startswith("temp.")),
+        seed=request.seed,
+    )
 
 
 def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
     """Returns what became of building an engine, under the clocks that it will run at. Raises as `measure` does."""
     chain, asked = prepare(request, board, cache)
-    locked = choose_clocks(request, board)
+    _, steps = choose_clocks(request, board)
     with (
-        leased(board, locked.plan.steps if locked.plan else (), owner()),
+        leased(board, steps, owner()),
         phase(f"building {asked.model.name} for {board.host.text}", 10.0 if paced(board) else 0.0),
     ):
-        run, _ = converse(chain.build(asked), board, None)
+        run, _ = converse(chain.build(asked), board, None, None)
     facts = board.transport.facts
     return Build(
         schema=SCHEMA,
@@ -147,20 +138,34 @@ def paced(board: Board) -> bool:
     return not isinstance(board.host, Twin) or board.host.speed == "1"
 
 
-def converse(talk: Conversation, board: Board, sampling: Sampling | None) -> tuple[EngineRun, tuple[Series, ...]]:
-    """Gives a toolchain what it asks for; returns what it made of it, and what was sampled beside the measured job."""
+def converse(
+    talk: Conversation, board: Board, sampling: Sampling | None, left: Left | None, *, resume: bool = False
+) -> tuple[EngineRun, tuple[Series, ...]]:
+    """Gives a toolchain what it asks for; returns what it made of it, and what was sampled beside the measured job.
+
+    What it was answered goes with the measured job in a note, so that another process can pick the measurement up:
+    that one starts from the answers in ``left``.
+    """
+    answers = list(left.answers) if left else []
+    known = answers[:] if resume else []
     series: tuple[Series, ...] = ()
     ask = next(talk)
     try:
         while True:
-            if isinstance(ask, Put):
-                ask = talk.send(board.transport.put(ask.blob))
-                continue
-            completed = board.transport.run(replace(ask.job, sampling=sampling) if ask.measured else ask.job)
-            if completed.reason == "cancelled" and not ask.measured:
-                raise Interrupted("interrupted before the measurement began")
-            series = completed.series
-            ask = talk.send(completed)
+            if known:
+                answer = known.pop(0)
+            elif isinstance(ask, Put):
+                answer = board.transport.put(ask.blob)
+            elif ask.measured:
+                note = replace(left, answers=tuple(answers)).text() if left else ""
+                answer = board.transport.run(replace(ask.job, sampling=sampling, note=note, resume=resume))
+                series = answer.series
+            else:
+                answer = board.transport.run(ask.job)
+                if answer.reason == "cancelled":
+                    raise Interrupted("interrupted before the measurement began")
+            answers.append(answer)
+            ask = talk.send(answer)
     except StopIteration as end:
         return end.value, series
 
@@ -178,7 +183,7 @@ def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
         raise BoardError(f"the clocks cannot be locked: {'; '.join(refused)}", "see `edgeperf doctor`")
     if refused:
         return replace(locked, floating=f"the board refused {'; '.join(refused)}")
-    free = _free(locked.plan, board) if locked.plan else []
+    free = _free(locked, board) if locked.profile else []
     if free and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {', '.join(free)}", "see `edgeperf doctor`")
     if free:
@@ -186,10 +191,10 @@ def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
     return locked
 
 
-def _free(plan: ClockPlan, board: Board) -> list[str]:
+def _free(locked: Locked, board: Board) -> list[str]:
     """Returns the clocks that nothing holds; those of a GPU or a memory only where they can be set at all."""
     settable = {"cpu", *(knob.partition(".")[0] for knob in board.transport.found.knobs)}
-    return [name for name in figures.CLOCKS if name in settable and getattr(plan.asked, f"{name}_hz") is None]
+    return [name for name in figures.CLOCKS if name in settable and getattr(locked.asked, f"{name}_hz") is None]
 
 
 def _record(
@@ -204,8 +209,7 @@ def _record(
     facts = board.transport.facts
     window = figures.window(run, series, board.spec.totals, tuple(board.transport.rails), idle)
     chain = asked.spec.toolchain
-    rates = figures.rates(locked.plan.asked if locked.plan else None)
-    accepted = figures.accepted(locked.plan, locked.outcomes)
+    accepted = figures.accepted(locked.asked, locked.outcomes)
     evidence = figures.evidence(request.precision, request.rail_rate_hz, run, window, accepted, locked.floating)
     return Bench(
         schema=SCHEMA,
@@ -224,7 +228,7 @@ def _record(
             facts.memory_bytes,
         ),
         spec=_spec(request, asked, run),
-        clocks=Clocks(locked.plan.profile.name if locked.plan else None, rates, window.effective),
+        clocks=Clocks(locked.profile, figures.rates(locked.asked), window.effective),
         throughput_per_s=figures.figure(window.throughput),
         latency_s=window.latency,
         power_w=window.power,
@@ -238,7 +242,7 @@ def _record(
         verdict=judge(evidence),
         notes=(
             *board.transport.journal.notes,
-            *(locked.plan.notes if locked.plan else ()),
+            *locked.notes,
             *run.notes,
             *(source(chain, facts.l4t, board.spec.twin) if facts.simulated else ()),
         ),

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeperf import __version__, catalog
+from edgeperf import __version__, catalog, clock_commands, host_commands, lease_commands
+from edgeperf.options import (
+    AcceptOption,
+    BatchOption,
+    ClockOption,
+    Fp16Option,
+    Fp32Option,
+    HostOption,
+    JsonOption,
+    ModelArgument,
+    PrecisionOption,
+    QuietOption,
+    SeedOption,
+    ToolchainOption,
+    clock_overrides,
+    opened,
+)
 from edgeperf.ui import Ui
 from remote.errors import EdgeperfError, Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from clockprofiles.profile import Profile
-    from edgeperf.clocks import Changes
     from engines.cost import Precision
-    from remote.board import Board
-    from remote.hosts import Host
 
 app = typer.Typer(
     name="edgeperf",
@@ -29,28 +40,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Locks the clocks, builds and runs a network, reads the power rails, says how sure the numbers are.",
 )
-
-HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="HOST", help="local | sim:BOARD[@RELEASE][,KEY=VALUE...]")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")]
-ExitCodeOption = Annotated[
-    bool, typer.Option("--exit-code", help="With --dry-run: exit 7 when it would change something.")
-]
-ClockOption = Annotated[
-    list[str] | None, typer.Option("--clock", metavar="K=V", help="Another clock: cpu, gpu or emc, as gpu=844.8MHz.")
-]
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A built-in network or a file.onnx.")]
-PrecisionOption = Annotated[str | None, typer.Option("--precision", metavar="fp32|fp16", help="Default: fp32.")]
-Fp16Option = Annotated[bool, typer.Option("--fp16", help="The same as --precision fp16.")]
-Fp32Option = Annotated[bool, typer.Option("--fp32", help="The same as --precision fp32.")]
-BatchOption = Annotated[int, typer.Option("--batch", help="Images per batch.")]
-ToolchainOption = Annotated[
-    str | None, typer.Option("--toolchain", metavar="NAME", help="tensorrt | caffe | onnxruntime")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dither.")]
 
 
 def _version(wanted: bool) -> None:
@@ -68,126 +57,7 @@ def _root(
     pass
 
 
-@contextmanager
-def opened(host: Host, *, engines: bool = False) -> Iterator[Board]:
-    """Opens a board; with ``engines`` a twin can also run networks."""
-    from edgeperf.config import cache_folder
-    from remote.board import open_board
-    from remote.hosts import Twin
-
-    programs = {}
-    if engines and isinstance(host, Twin):
-        from engines.simulated.programs import programs as simulated
-
-        programs = simulated()
-    with open_board(host, programs, cache_folder()) as board:
-        yield board
-
-
-def clock_overrides(pairs: list[str] | None) -> dict[str, str]:
-    """Returns ``["gpu=844.8MHz"]`` as a dictionary. Raises UsageError for what is not K=V."""
-    overrides = {}
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        if not equals or not key or not value:
-            raise UsageError(f"--clock {pair!r} is not KEY=VALUE", "for example --clock gpu=844.8MHz")
-        overrides[key] = value
-    return overrides
-
-
-def _profile(name: str, clocks: list[str] | None) -> Profile:
-    from clockprofiles.profile import load, override
-
-    return override(load(name), clock_overrides(clocks))
-
-
-@app.command()
-def maxperf(
-    host: HostOption = None,
-    clock: ClockOption = None,
-    dry_run: DryRunOption = False,
-    exit_code: ExitCodeOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Sets all clocks to their maximum, and checks each."""
-    _apply("maxperf", host, clock, dry_run, exit_code, json, quiet)
-
-
-@app.command()
-def apply(
-    profile: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A profile (`edgeperf profiles list`) or a TOML file.")
-    ],
-    host: HostOption = None,
-    clock: ClockOption = None,
-    dry_run: DryRunOption = False,
-    exit_code: ExitCodeOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Applies a clock profile, and checks each setting."""
-    _apply(profile, host, clock, dry_run, exit_code, json, quiet)
-
-
-def _apply(
-    name: str, host: str | None, clock: list[str] | None, dry_run: bool, exit_code: bool, json: bool, quiet: bool
-) -> None:
-    from edgeperf import clocks, config
-
-    profile = _profile(name, clock)
-    with opened(config.require(host)) as board:
-        made = clocks.plan_for(board, profile)
-        changes = clocks.preview(board, made) if dry_run else clocks.apply(board, made)
-    _show_changes(changes, json, Ui(quiet))
-    if dry_run and exit_code and changes.would_change:
-        raise typer.Exit(7)
-
-
-@app.command()
-def restore(
-    host: HostOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Also what someone else changed since.")] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Puts the settings back as they were found."""
-    from edgeperf import clocks, config
-
-    with opened(config.require(host)) as board:
-        changes = clocks.restore(board, force=force)
-    _show_changes(changes, json, Ui(quiet))
-
-
-def _show_changes(changes: Changes, json: bool, ui: Ui) -> None:
-    from edgeperf.record import to_json
-    from edgeperf.words import changes_text
-
-    ui.result(to_json(changes) if json else changes_text(changes))
-    if changes.refused:
-        raise typer.Exit(4)
-
-
-@app.command()
-def status(
-    host: HostOption = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="Also say what differs from this profile.")] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Shows the board's settings, and who applied what."""
-    from edgeperf import clocks, config
-    from edgeperf.record import to_json
-    from edgeperf.words import status_text
-
-    ui = Ui(quiet)
-    wanted = _profile(profile, None) if profile else None
-    chosen = config.choose(host)
-    if chosen.note:
-        ui.note(chosen.note)
-    with opened(chosen.host) as board:
-        report = clocks.status(board, wanted)
-        ui.result(to_json(report) if json else status_text(report, board.transport.found))
+clock_commands.add_to(app)
 
 
 @app.command()
@@ -215,10 +85,11 @@ def bench(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
+    accept: AcceptOption = False,
 ) -> None:
     """Measures a network: img/s, latency, watts, and a verdict."""
     from edgeperf import commands
-    from edgeperf.bench import Request
+    from edgeperf.left import Request
 
     request = Request(
         model=model,
@@ -235,7 +106,7 @@ def bench(
         seed=seed,
         require_lock=require_lock,
     )
-    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), opened))
+    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), partial(opened, accept=accept)))
 
 
 def _precision(named: str | None, fp16: bool, fp32: bool) -> Precision:
@@ -286,17 +157,20 @@ def build(
     seed: SeedOption = 0,
     json: JsonOption = False,
     quiet: QuietOption = False,
+    accept: AcceptOption = False,
 ) -> None:
     """Builds a network's engine on the board, under its clocks."""
     from edgeperf import commands
-    from edgeperf.bench import Request
+    from edgeperf.left import Request
 
     request = Request(model, _precision(precision, fp16, fp32), _batch(batch), toolchain, seed=seed)
-    commands.build(request, host, json, Ui(quiet), opened)
+    commands.build(request, host, json, Ui(quiet), partial(opened, accept=accept))
 
 
 @app.command()
-def doctor(host: HostOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+def doctor(
+    host: HostOption = None, json: JsonOption = False, quiet: QuietOption = False, accept: AcceptOption = False
+) -> None:
     """Examines a board: what it is, what can be set and measured."""
     from edgeperf import config
     from edgeperf.doctor import examine
@@ -307,13 +181,14 @@ def doctor(host: HostOption = None, json: JsonOption = False, quiet: QuietOption
     chosen = config.choose(host)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host) as board:
+    with opened(chosen.host, accept=accept) as board:
         report = examine(board)
     ui.result(to_json(report) if json else doctor_text(report))
 
 
-for _name, _group in catalog.apps().items():
+for _name, _group in {**catalog.apps(), "hosts": host_commands.hosts, "lease": lease_commands.lease}.items():
     app.add_typer(_group, name=_name)
+app.command()(lease_commands.attach)
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from clockprofiles.plan import ClockPlan, drift, plan
 from clockprofiles.profile import Profile
 from edgeperf.units import show_hz
+from remote import boards
 from remote.board import Board
-from remote.types import Apply, Knob, Outcome, Snapshot, Step, Undo, Value
+from remote.types import Apply, Held, Knob, Outcome, Snapshot, Step, Undo, Value
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Status:
     profile: str
     applied_by: str
     applied_knobs: tuple[str, ...]
+    leased_by: str
     drift: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -93,19 +95,38 @@ def preview(board: Board, made: ClockPlan) -> Changes:
     return _changes(board, "plan", made.profile.name, rows, made.absent, made.notes)
 
 
-def apply(board: Board, made: ClockPlan) -> Changes:
-    """Applies a plan; it stays until `restore`. Raises BoardError when the board cannot remember what it found."""
-    written = board.transport.write(Apply(made.steps, owner())).outcomes if made.steps else ()
-    rows = (*_rows(written, made.steps), *(Row(s.knob, s.was, s.value, "unchanged", s.why) for s in made.kept))
+def apply(board: Board, made: ClockPlan, ttl_s: float = 0.0) -> Changes:
+    """Applies a plan; it stays until `restore`, or until ``ttl_s`` have passed if that is not 0.
+
+    Raises BoardError when the board cannot remember what it found.
+    """
+    mode = _write(board, made.mode, ttl_s)
+    if mode:
+        found = board.transport.read(settings=True).settings
+        made = plan(made.profile, found or board.transport.found, board.transport.facts.l4t)
+    done = {outcome.knob for outcome in mode}
+    steps = tuple(step for step in made.steps if step.knob not in done)
+    kept = [Row(s.knob, s.was, s.value, "unchanged", s.why) for s in made.kept if s.knob not in done]
+    written = (*mode, *_write(board, steps, ttl_s))
+    rows = (*_rows(written, made.steps), *kept)
     missing = tuple(outcome.knob for outcome in written if outcome.result == "absent")
     return _changes(board, "apply", made.profile.name, rows, (*made.absent, *missing), made.notes)
 
 
+def _write(board: Board, steps: Sequence[Step], ttl_s: float) -> tuple[Outcome, ...]:
+    return board.transport.write(Apply(tuple(steps), owner(), ttl_s=ttl_s)).outcomes if steps else ()
+
+
 def restore(board: Board, *, force: bool = False) -> Changes:
     """Puts back what was found before the first `apply`; leaves and names what someone else changed since."""
-    rows = _rows(board.transport.write(Undo(force=force)).outcomes, ())
-    notes = () if rows else ("nothing to put back: no settings of edgeperf's are in force",)
-    return _changes(board, "restore", "", rows, (), notes)
+    outcomes = board.transport.write(Undo(force=force)).outcomes
+    notes = () if outcomes else ("nothing to put back: no settings of edgeperf's are in force",)
+    return changes(board, "restore", "", outcomes, notes)
+
+
+def changes(board: Board, kind: str, profile: str, outcomes: Sequence[Outcome], notes: Sequence[str]) -> Changes:
+    """Returns the record of an undo: ``outcomes`` as the board gave them."""
+    return _changes(board, kind, profile, _rows(outcomes, ()), (), notes)
 
 
 def status(board: Board, profile: Profile | None) -> Status:
@@ -113,7 +134,6 @@ def status(board: Board, profile: Profile | None) -> Status:
     transport = board.transport
     snapshot = transport.found
     drifted = drift(profile, snapshot, transport.facts.l4t).rows if profile else ()
-    since = datetime.fromtimestamp(transport.journal.since_wall_s, timezone.utc).isoformat(timespec="seconds")
     return Status(
         schema=1,
         kind="status",
@@ -125,11 +145,21 @@ def status(board: Board, profile: Profile | None) -> Status:
         knobs={name: knob.value for name, knob in snapshot.knobs.items()},
         absent=snapshot.absent,
         profile=profile.name if profile else "",
-        applied_by=f"{transport.journal.owner} since {since}" if transport.journal.owner else "",
-        applied_knobs=transport.journal.knobs,
+        applied_by=held_by(transport.journal.apply),
+        applied_knobs=transport.journal.apply.knobs if transport.journal.apply else (),
+        leased_by=held_by(transport.journal.lease),
         drift=tuple(f"{row.knob} is {show(row.knob, row.now)}, asked {show(row.knob, row.asked)}" for row in drifted),
-        notes=transport.journal.notes,
+        notes=(*transport.journal.notes, *boards.doubts(board.spec, transport.facts.l4t)),
     )
+
+
+def held_by(held: Held | None) -> str:
+    """Returns ``me@laptop since 2026-11-20T14:00:00+00:00``, "" for nobody."""
+    if held is None:
+        return ""
+    since = datetime.fromtimestamp(held.since_wall_s, timezone.utc).isoformat(timespec="seconds")
+    left = f", {held.left_s:.0f} s to go" if held.left_s is not None else ""
+    return f"{held.owner} since {since}{left}"
 
 
 def show(knob: str, value: Value | None) -> str:
@@ -157,7 +187,7 @@ def _changes(
     board: Board, kind: str, profile: str, rows: Sequence[Row], absent: Sequence[str], notes: Sequence[str]
 ) -> Changes:
     facts = board.transport.facts
-    everything = (*board.transport.journal.notes, *notes)
+    everything = (*board.transport.journal.notes, *boards.doubts(board.spec, facts.l4t), *notes)
     return Changes(
         1,
         kind,

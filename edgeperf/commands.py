@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeperf import config, store
-from edgeperf.bench import Request, measure
+from edgeperf.bench import attach as pick_up
 from edgeperf.bench import build as build_engine
+from edgeperf.bench import measure
+from edgeperf.left import Request
 from edgeperf.record import Bench, plain, to_json
 from edgeperf.report import report
 from edgeperf.ui import Ui
@@ -20,24 +22,27 @@ from remote.hosts import Host
 class Open(Protocol):
     """Opens a board; with ``engines`` a twin can also run networks."""
 
-    def __call__(self, host: Host, *, engines: bool = False) -> AbstractContextManager[Board]:
+    def __call__(self, host: Host, *, engines: bool = False, resume: bool = False) -> AbstractContextManager[Board]:
         """Opens it for the length of a `with`."""
 
 
 def bench(request: Request, host: str | None, out: Path | None, json: bool, ui: Ui, opened: Open) -> int:
     """Measures, saves and shows. Returns the exit code: 0, 8 for an INVALID result, 130 for an interrupted one."""
-    folder = config.data_folder() / "results"
-    store.check(out or folder / "result.json", make_folder=out is None)
+    _check(out)
     chosen = config.choose(host)
     if chosen.note:
         ui.note(chosen.note)
     with opened(chosen.host, engines=True) as board:
         record = measure(request, board, config.cache_folder(), ui.phase)
-    path = out or store.new_path(folder, record.created, record.spec.model)
-    text = to_json(record)
-    store.save(text, path)
-    ui.result(text if json else report(plain(record), path))
-    return _code(record)
+    return _keep(record, out, json, ui)
+
+
+def attach(host: str | None, out: Path | None, json: bool, ui: Ui, opened: Open) -> int:
+    """Picks up a measurement whose line was lost, saves and shows it. Returns the exit code as `bench` does."""
+    _check(out)
+    with opened(config.choose(host).host, resume=True) as board:
+        record = pick_up(board, config.cache_folder(), ui.phase)
+    return _keep(record, out, json, ui)
 
 
 def build(request: Request, host: str | None, json: bool, ui: Ui, opened: Open) -> None:
@@ -48,6 +53,22 @@ def build(request: Request, host: str | None, json: bool, ui: Ui, opened: Open) 
     with opened(chosen.host, engines=True) as board:
         record = build_engine(request, board, config.cache_folder(), ui.phase)
     ui.result(to_json(record) if json else build_text(record))
+
+
+def _check(out: Path | None) -> None:
+    store.check(out or _results() / "result.json", make_folder=out is None)
+
+
+def _results() -> Path:
+    return config.data_folder() / "results"
+
+
+def _keep(record: Bench, out: Path | None, json: bool, ui: Ui) -> int:
+    path = out or store.new_path(_results(), record.created, record.spec.model)
+    text = to_json(record)
+    store.save(text, path)
+    ui.result(text if json else report(plain(record), path))
+    return _code(record)
 
 
 def _code(record: Bench) -> int:

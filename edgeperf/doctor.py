@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeperf.clocks import held_by
 from edgeperf.power import choose_total
 from edgeperf.units import show_bytes
+from remote import boards
 from remote.board import Board
 
 PACKAGES = ("edgeperf", "clockprofiles", "engines", "remote")
@@ -48,6 +50,8 @@ def _machine(board: Board) -> Iterator[Finding]:
     facts = board.transport.facts
     known = board.spec.name != "generic-linux"
     yield Finding("board", "ok" if known else "note", f"{board.spec.name}: {facts.model}")
+    for doubt in boards.doubts(board.spec, facts.l4t):
+        yield Finding("board", "note", doubt)
     yield Finding(
         "L4T", "ok" if facts.l4t else "note", facts.l4t or "none: not a Jetson, or /etc/nv_tegra_release is missing"
     )
@@ -69,9 +73,12 @@ def _knobs(board: Board) -> Iterator[Finding]:
     for knob in unreadable:
         yield Finding(knob.id, "problem", f"{knob.path}: {knob.error}", "is the programs' user allowed to read it?")
     journal = board.transport.journal
-    if journal.owner:
+    if journal.apply is not None:
         undo = f"edgeperf restore --host {board.host.text}"
-        yield Finding("applied", "note", f"{len(journal.knobs)} settings by {journal.owner}", f"undo: {undo}")
+        count = len(journal.apply.knobs)
+        yield Finding("applied", "note", f"{count} settings by {held_by(journal.apply)}", f"undo: {undo}")
+    if journal.lease is not None:
+        yield Finding("held", "note", f"by a measurement of {held_by(journal.lease)}")
     for note in journal.notes:
         yield Finding("journal", "note", note)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from clockprofiles.plan import ClockPlan
 from clockprofiles.targets import Asked
 from edgeperf import power, stats
 from edgeperf.record import Figure, Latency, Power, Rates, Sampling
@@ -145,16 +144,14 @@ def sampling(asked_hz: float, found: Window) -> Sampling | None:
     return Sampling(asked_hz, found.measured.achieved_hz, found.measured.fresh_share)
 
 
-def rates(asked: Asked | None) -> Rates:
-    """Returns what a plan asks of the clocks."""
-    return Rates(asked.cpu_hz, asked.gpu_hz, asked.emc_hz) if asked else Rates(None, None, None)
+def rates(asked: Asked) -> Rates:
+    """Returns what a profile asks of the clocks."""
+    return Rates(asked.cpu_hz, asked.gpu_hz, asked.emc_hz)
 
 
-def accepted(plan: ClockPlan | None, outcomes: Sequence[Outcome]) -> dict[str, float]:
+def accepted(asked: Asked, outcomes: Sequence[Outcome]) -> dict[str, float]:
     """Returns the rates that a lock holds, in hertz: as asked, or what a driver clamped them to."""
-    if plan is None:
-        return {}
-    wanted = {name: getattr(plan.asked, f"{name}_hz") for name in CLOCKS}
+    wanted = {name: getattr(asked, f"{name}_hz") for name in CLOCKS}
     for row in outcomes:
         name = row.knob.partition(".")[0].rstrip("0123456789")
         if row.result == "clamped" and name in wanted and isinstance(row.now, int):

@@ -69,8 +69,9 @@ def measure(
     """Returns the mean power between two marks of the board's clock, or why there is none.
 
     ``series`` are rails in watts; ``step_w`` is what one count of a rail's sensor is worth, where that is known.
-    A rail of the total that reads 0 has failed: a module that runs draws power. The interval of the total is the sum of
-    its rails' intervals, since rails of one load rise and fall together. Raises ValueError unless start_s < stop_s.
+    A total of one rail that reads 0 has failed: a module that runs draws power; one of several may be gated. The
+    interval of the total is the sum of its rails' intervals, since rails of one load rise and fall together. Raises
+    ValueError unless start_s < stop_s.
     """
     if not start_s < stop_s:
         raise ValueError(f"no window: it starts at {start_s:g} s and stops at {stop_s:g} s")
@@ -78,7 +79,7 @@ def measure(
         return Missing("no power rails are known whose sum is this board's power")
     measured: dict[str, _Measured] = {}
     for rail in series:
-        points = _points(rail, zero_is_missing=rail.id in total.rails)
+        points = _points(rail, zero_is_missing=total.rails == (rail.id,))
         found = _measure(points, start_s, stop_s, (step_w or {}).get(rail.id, 0.0))
         if found:
             measured[rail.id] = found
@@ -86,6 +87,8 @@ def measure(
     if lost:
         return Missing(_why_lost(lost[0], series))
     parts = [measured[name] for name in total.rails]
+    if sum(part.energy_j for part in parts) <= 0:
+        return Missing("all rails of the total read 0: their sensors are off")
     return Power(
         total=_sum([part.mean for part in parts]),
         rails_w={name: part.mean for name, part in measured.items()},

@@ -39,6 +39,16 @@ class Ui:
         first, *rest = str(error).splitlines() or [type(error).__name__]
         print("\n".join([f"error: {first}", *(f"  {line}" for line in rest)]), file=sys.stderr, flush=True)
 
+    def confirm(self, question: str) -> bool:
+        """Asks yes or no on the terminal; no answer is a no."""
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def progress(self, name: str, there: int, size: int) -> None:
+        """Shows how much of a file is on the board, in one line of a terminal."""
+        end = "\n" if there >= size else ""
+        print(f"\r{name}: {there / size:4.0%}", end=end, file=sys.stderr, flush=True)
+
     @contextmanager
     def phase(self, text: str, expected_s: float) -> Iterator[None]:
         """Shows that something takes its time: a spinner in a terminal, else one line. Short phases show nothing."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeperf.clocks import Changes, Status, groups, show
-from edgeperf.doctor import Examination
-from edgeperf.record import Build
 from edgeperf.report import labelled, place
-from edgeperf.store import Saved
 from edgeperf.ui import table
 from edgeperf.units import show_bytes, show_count, show_seconds
 from engines.cost import LayerCost, Precision, cost, total
-from engines.models import Model
-from remote.boards import BoardSpec
-from remote.types import Snapshot
+
+if TYPE_CHECKING:  # only their names are needed, and some of their modules take long to load
+    from edgeperf.doctor import Examination
+    from edgeperf.record import Build
+    from edgeperf.store import Saved
+    from engines.models import Model
+    from remote.boards import BoardSpec
+    from remote.types import Snapshot
 
 
 def changes_text(changes: Changes) -> str:
@@ -171,7 +173,7 @@ def board_text(spec: BoardSpec) -> str:
         (row["id"].replace("{label}", "any, by its label"), row.get("place", ""), row.get("parent", ""))
         for row in spec.rails
     ]
-    lines += [table(["rail", "place", "part of"], rails), ""]
+    lines += [table(["rail", "place", "part of"], list(dict.fromkeys(rails))), ""]
     for formula in spec.totals:
         lines += [f"watts: {' + '.join(formula.rails)}, scope {formula.scope}", f"  without {formula.leaves_out}"]
     if not spec.totals:

@@ -1,0 +1,80 @@
+"""What several commands take, and how they open a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remote.errors import UsageError
+
+if TYPE_CHECKING:
+    from remote.board import Board
+    from remote.hosts import Host
+
+_HOSTS = "NAME | user@address:port | local | sim:BOARD[@RELEASE][,KEY=VALUE...]"
+HostOption = Annotated[str | None, typer.Option("--host", metavar="HOST", help=_HOSTS)]
+HostsOption = Annotated[
+    list[str] | None, typer.Option("--host", metavar="HOST", help=f"{_HOSTS} | GROUP. May be given several times.")
+]
+AcceptOption = Annotated[
+    bool, typer.Option("--accept-new-host-key", help="Trust a board that was never met before; never a changed one.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")]
+ExitCodeOption = Annotated[
+    bool, typer.Option("--exit-code", help="With --dry-run: exit 7 when it would change something.")
+]
+ClockOption = Annotated[
+    list[str] | None, typer.Option("--clock", metavar="K=V", help="Another clock: cpu, gpu or emc, as gpu=844.8MHz.")
+]
+ForOption = Annotated[
+    str | None, typer.Option("--for", metavar="TIME", help="Put back by the board itself after this time: 30m.")
+]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A built-in network or a file.onnx.")]
+PrecisionOption = Annotated[str | None, typer.Option("--precision", metavar="fp32|fp16", help="Default: fp32.")]
+Fp16Option = Annotated[bool, typer.Option("--fp16", help="The same as --precision fp16.")]
+Fp32Option = Annotated[bool, typer.Option("--fp32", help="The same as --precision fp32.")]
+BatchOption = Annotated[int, typer.Option("--batch", help="Images per batch.")]
+ToolchainOption = Annotated[
+    str | None, typer.Option("--toolchain", metavar="NAME", help="tensorrt | caffe | onnxruntime")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dither.")]
+
+
+@contextmanager
+def opened(host: Host, *, engines: bool = False, accept: bool = False, resume: bool = False) -> Iterator[Board]:
+    """Opens a board; with ``engines`` a twin can also run networks, with ``accept`` a new host key is taken.
+
+    With ``resume`` it is the connection that was lost that is taken up again.
+    """
+    from edgeperf.config import cache_folder
+    from edgeperf.login import access
+    from remote.board import open_board
+    from remote.hosts import Ssh, Twin
+
+    programs = {}
+    if engines and isinstance(host, Twin):
+        from engines.simulated.programs import programs as simulated
+
+        programs = simulated()
+    if isinstance(host, Ssh):  # what shows the result is loaded while the network is waited for
+        Thread(target=import_module, args=["edgeperf.words"], daemon=True).start()
+    with open_board(host, programs, cache_folder(), access(accept_new_host_key=accept, resume=resume)) as board:
+        yield board
+
+
+def clock_overrides(pairs: list[str] | None) -> dict[str, str]:
+    """Returns ``["gpu=844.8MHz"]`` as a dictionary. Raises UsageError for what is not K=V."""
+    overrides = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or not value:
+            raise UsageError(f"--clock {pair!r} is not KEY=VALUE", "for example --clock gpu=844.8MHz")
+        overrides[key] = value
+    return overrides
