@@ -7,19 +7,24 @@ from dataclasses import dataclass, field
 
 from remote.channel import Progress, Pulse
 
+PASSWORD_VARIABLE = "EDGEPERF_SUDO_PASSWORD"
+"""The environment variable with the sudo password. No program that is started here inherits it."""
+
 
 @dataclass(frozen=True)
 class Access:
     """What holds for every connection of a command. Passwords are never shown, stored or put on a command line.
 
     ``ask`` shows a question and returns a password, "" for none; ``confirm`` asks whether a new host key is right.
-    Without them nobody can be asked. ``resume`` picks up what a lost connection has left running. ``progress`` is told
+    Without them nobody can be asked. ``clocks_only``: no job is expected, so the program that runs jobs is started only
+    once it is needed. ``resume`` picks up what a lost connection has left running. ``progress`` is told
     how much of a file is there while it is put.
     """
 
     connect_s: float = 10.0
     pulse: Pulse = field(default_factory=Pulse)
     accept_new_host_key: bool = False
+    clocks_only: bool = False
     resume: bool = False
     sudo_password: str = field(default="", repr=False)
     ask: Callable[[str], str] | None = field(default=None, repr=False)

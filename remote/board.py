@@ -58,9 +58,10 @@ def _connect(host: Host, programs: Mapping[str, Program], cache: Path, access: A
 def leased(board: Board, steps: Sequence[Step], owner: str) -> Iterator[tuple[Outcome, ...]]:
     """Holds settings for the length of a ``with``; yields a row per knob. They are put back however it ends.
 
-    What could not be put back is raised as BoardError unless another error is on its way.
+    Without steps it still keeps others from the board, which could change what happens to be as wanted. What could not
+    be put back is raised as BoardError unless another error is on its way.
     """
-    if not steps:
+    if not (steps or board.transport.facts.root):
         yield ()
         return
     written = board.transport.write(Apply(tuple(steps), owner, lease=True))

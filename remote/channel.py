@@ -98,7 +98,7 @@ class Channel:
         if self.hello.get("build") != build:
             raise HostError(
                 f"the program on the board is {self.hello.get('build')}, this edgeperf needs {build}",
-                "install the program of this version on the board",
+                "bring the board to this version: edgeperf hosts setup HOST",
             )
 
     def send(self, verb: str, **fields: object) -> int:
@@ -142,12 +142,14 @@ class Channel:
 class ChannelTransport(Transport):
     """The five verbs over two channels: ``agent`` as the login user, ``clockd`` as root.
 
+    An ``agent`` given as a function is started when it is first needed; until then ``facts`` are those of ``clockd``.
+
     ``pulse`` is for links that can be lost: then both ends say regularly that they are there.
     """
 
     def __init__(
         self,
-        agent: Link,
+        agent: Link | Callable[[], Link],
         clockd: Link,
         build: str,
         *,
@@ -156,28 +158,54 @@ class ChannelTransport(Transport):
         progress: Progress | None = None,
     ) -> None:
         silence_s = pulse.silence_s if pulse else None
-        self._agent = Channel(agent, build, silence_s)
+
+        def meet_agent() -> Channel:
+            return Channel(agent() if callable(agent) else agent, build, silence_s)
+
+        self._meet_agent = meet_agent
+        self._user = None if callable(agent) else meet_agent()
         self._clockd = Channel(clockd, build, silence_s)
         self._same_machine = same_machine
         self._progress = progress
         self._stopped = threading.Event()
+        self._unheld: LinkLost | None = None
         if pulse:
             threading.Thread(target=self._beat, args=(pulse.beat_s,), daemon=True).start()
-        user, root = self._agent.hello, self._clockd.hello
+        root = self._clockd.hello
+        user = self._user.hello if self._user else root
         self.facts = Facts(**user["facts"], root=root["root"])
         self.rails = {**_rails(root["rails"]), **_rails(user["rails"])}
         self.readings = {**_readings(root["readings"]), **_readings(user["readings"])}
         journal = root["journal"]
         self.journal = Journal(_held(journal.get("apply")), _held(journal.get("lease")), tuple(journal["notes"]))
-        self.note = str(user["note"])
+        self.note = str(user.get("note", ""))
         self.found = _snapshot(root["settings"])
 
     def _beat(self, every_s: float) -> None:
         """Tells the board that this host is there, whatever else the host is busy with."""
         with suppress(LinkLost):  # whoever waits for an answer is told
             while not self._stopped.wait(every_s):
-                self._agent.send("ping")
-                self._clockd.send("ping")
+                if self._user:
+                    self._user.send("ping")
+                try:
+                    self._clockd.send("ping")
+                except LinkLost as lost:
+                    self._let_go(lost)
+
+    def _let_go(self, lost: LinkLost) -> None:
+        """Ends the job that runs, for which nobody holds the clocks any more."""
+        if not self._stopped.is_set():
+            self._unheld = LinkLost(lost.what, "the clocks were put back and the measurement was ended: try again")
+            if self._user:
+                self._user.send("cancel")
+        raise lost
+
+    @property
+    def _agent(self) -> Channel:
+        if self._user is None:
+            self._user = self._meet_agent()
+            self.facts = Facts(**self._user.hello["facts"], root=self.facts.root)
+        return self._user
 
     def read(self, paths: Sequence[str] = (), *, settings: bool = False) -> Readout:
         texts = self._agent.ask("read", paths=list(paths))["texts"] if paths else {}
@@ -187,7 +215,7 @@ class ChannelTransport(Transport):
     def write(self, change: Apply | Undo) -> Written:
         if isinstance(change, Apply):
             steps = [{"knob": step.knob, "value": step.value} for step in change.steps]
-            fields = {"owner": change.owner, "lease": change.lease, "ttl_s": change.ttl_s}
+            fields = {"owner": change.owner, "lease": change.lease, "ttl_s": change.ttl_s, "reboot": change.reboot}
             answer = self._clockd.ask("write", steps=steps, **fields)
         elif change.others:
             answer = self._clockd.ask("break")
@@ -236,6 +264,8 @@ class ChannelTransport(Transport):
             if rooted and not ended:
                 with suppress(LinkLost):
                     self._clockd.send("collect")  # ends the sampling; the answer is nobody's
+        if self._unheld:
+            raise self._unheld
         if rooted:
             yield from map(_series, self._clockd.ask("collect")["series"])
         yield Ended(message["exit_code"], message["started_s"], message["ended_s"], message["reason"])
@@ -279,7 +309,8 @@ class ChannelTransport(Transport):
         try:
             self._clockd.close()
         finally:
-            self._agent.close()
+            if self._user:
+                self._user.close()
 
 
 def _message(line: bytearray) -> dict[str, Any]:

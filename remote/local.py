@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from remote import bundle
+from remote.access import PASSWORD_VARIABLE
 from remote.channel import ChannelTransport
 from remote.errors import HostError, LinkLost
 
@@ -21,7 +22,12 @@ class ProcessLink:
         # then has to put the clocks back.
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                env={name: text for name, text in os.environ.items() if name != PASSWORD_VARIABLE},
             )
         except OSError as error:
             raise HostError(f"{argv[0]} could not be started: {error.strerror}") from error

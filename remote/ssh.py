@@ -9,16 +9,19 @@ import json
 import logging
 import shlex
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import fabric
 import fabric.exceptions
 import paramiko
 from paramiko import ssh_exception as wrong
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from remote import bundle
 from remote.access import Access
@@ -26,7 +29,7 @@ from remote.channel import ChannelTransport
 from remote.errors import BoardError, EdgeperfError, HostError, LinkLost
 from remote.hosts import Ssh
 from remote.ssh_link import NotStarted, SshLink, started
-from remote.start import Root, command
+from remote.start import Root, command, programs
 from remote.types import Apply, Undo, Written
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what it has to say is said by `mapped`
@@ -81,7 +84,9 @@ def mapped(error: BaseException, host: str) -> HostError:
 class SshTransport(ChannelTransport):
     """Both programs over one connection, which ends with them."""
 
-    def __init__(self, session: Session, agent: SshLink, clockd: SshLink, access: Access, note: str) -> None:
+    def __init__(
+        self, session: Session, agent: SshLink | Callable[[], SshLink], clockd: SshLink, access: Access, note: str
+    ) -> None:
         super().__init__(agent, clockd, bundle.build_id(), pulse=access.pulse, progress=access.progress)
         self._session = session
         self._root_link = clockd
@@ -94,12 +99,12 @@ class SshTransport(ChannelTransport):
             )
         self.journal = replace(self.journal, notes=(*notes, *self.journal.notes))
 
-    def write(self, change: Apply | Undo) -> Written:  # noqa: D102 - see Transport
+    def write(self, change: Apply | Undo) -> Written:
         written = super().write(change)
         self._leased = bool(written.lease) or (self._leased and not (isinstance(change, Undo) and change.lease))
         return written
 
-    def close(self) -> None:  # noqa: D102 - see Transport
+    def close(self) -> None:
         if self._leased:
             self._take_leave()
         super().close()
@@ -114,13 +119,15 @@ class SshTransport(ChannelTransport):
 
 def connect(host: Ssh, access: Access) -> SshTransport:
     """Connects, starts both programs, and returns the connection. Raises HostError."""
+    Thread(target=programs, daemon=True).start()  # they are made while the network is waited for
     session = Session(host, access)
     place = ["--root", host.root] if host.root else []
     try:
+        start_agent = partial(session.start, _words("agent", access) + place)
         with ThreadPoolExecutor(1) as pool:
-            user = pool.submit(session.start, _words("agent", access) + place)
+            user = None if access.clocks_only else pool.submit(start_agent)
             clockd, note = session.start_as_root(_words("clockd", access) + place)
-            agent = user.result()
+            agent = user.result() if user else start_agent
         return SshTransport(session, agent, clockd, access, note)
     except BaseException:
         session.close()
@@ -194,7 +201,10 @@ class Session:
             self._password = self._access.ask(f"password of {self.host.text} (or of your key): ")
             if not self._password:
                 raise
-        return self._connect()
+        connection = self._connect()
+        if connection.transport.auth_handler.auth_method == "publickey":
+            self._password = ""  # it opened a key, which is nobody's business on the board
+        return connection
 
     def _connect(self) -> fabric.Connection:
         config = fabric.Config(lazy=True)  # neither fabric's own settings files nor its environment variables
@@ -226,10 +236,7 @@ class Session:
         hop.connect_timeout = None  # a whole number there
         times = {"timeout": limit_s, "banner_timeout": limit_s, "auth_timeout": max(limit_s, _START_S)}
         hop.connect_kwargs = {**dict(hop.connect_kwargs), **times}
-        hop.client.set_missing_host_key_policy(_Policy(hop, self._access))
-        for file in _known_hosts(hop):
-            if file.is_file():
-                hop.client.load_system_host_keys(str(file))
+        hop.client.set_missing_host_key_policy(_Policy(hop, self._access, _learn(hop)))
         if not hop.gateway:
             hop.connect_kwargs["sock"] = _socket(hop.host, hop.port, limit_s)
 
@@ -273,15 +280,53 @@ def _known_hosts(hop: fabric.Connection) -> list[Path]:
     return [Path(name).expanduser() for name in (*named, "/etc/ssh/ssh_known_hosts")]
 
 
+def _learn(hop: fabric.Connection) -> set[str]:
+    """Has the client know the keys of its host, but those that are revoked, which are returned (in base 64).
+
+    The library's own reader stops at a line that it does not understand, such as one that revokes a key.
+    """
+    name, known = _known_name(hop), hop.client.get_host_keys()
+    texts = (file.read_text("utf-8", "replace") for file in _known_hosts(hop) if file.is_file())
+    lines = [line.split() for text in texts for line in text.splitlines()]
+    revoked = {words[3] for words in lines if words[:1] == ["@revoked"] and len(words) > 3}
+    for words in lines:
+        if len(words) < 3 or words[2] in revoked or not any(_means(word, name) for word in words[0].split(",")):
+            continue
+        with suppress(InvalidHostKey, *FOREIGN):
+            entry = HostKeyEntry.from_line(f"{name} {words[1]} {words[2]}")
+            if entry is not None and entry.key.get_name() not in (known.lookup(name) or {}):
+                known.add(name, entry.key.get_name(), entry.key)
+    return revoked
+
+
+def _means(word: str, name: str) -> bool:
+    """Says whether a host in a file of known hosts, perhaps hashed, is the one of this name."""
+    if not word.startswith("|1|"):
+        return word == name
+    with suppress(ValueError):
+        return bool(paramiko.HostKeys.hash_host(name, word) == word)
+    return False
+
+
+def _known_name(hop: fabric.Connection) -> str:
+    return str(hop.host) if hop.port == 22 else f"[{hop.host}]:{hop.port}"
+
+
 class _Policy:
     """Refuses an unknown host key and says how to accept it, or remembers it where the user allowed that."""
 
-    def __init__(self, hop: fabric.Connection, access: Access) -> None:
+    def __init__(self, hop: fabric.Connection, access: Access, revoked: set[str]) -> None:
         self._hop = hop
         self._access = access
+        self._revoked = revoked
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """Raises HostError unless new keys are accepted."""
+        if key.get_base64() in self._revoked:
+            raise HostError(
+                f"{self._hop.original_host}: its host key has been revoked: {key.get_name()} {key.fingerprint}",
+                "do not log in there; see the line @revoked in your known_hosts",
+            )
         told = f"{self._hop.original_host}: its host key is not known: {key.get_name()} {key.fingerprint}"
         confirm = self._access.confirm
         if not (self._access.accept_new_host_key or (confirm and confirm(f"{told}\nIs it the board's?"))):
@@ -302,10 +347,9 @@ def _accepting(host: str, port: int, key: paramiko.PKey) -> str:
 
 
 def _changed_key(hop: fabric.Connection, error: wrong.BadHostKeyException) -> HostError:
-    name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
     return HostError(
         f"{hop.original_host}: its host key has changed: it is {error.key.get_name()} {error.key.fingerprint}, "
         f"known is {error.expected_key.get_name()} {error.expected_key.fingerprint}",
         "either the board was set up anew, or another machine answers in its place\n"
-        f"only if you are sure that it is the board, forget the old key: ssh-keygen -R {shlex.quote(name)}",
+        f"only if you are sure that it is the board, forget the old key: ssh-keygen -R {shlex.quote(_known_name(hop))}",
     )

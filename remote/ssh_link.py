@@ -12,6 +12,17 @@ from remote.errors import HostError, LinkLost
 
 _PIECE_BYTES = 1 << 20
 _START_S = 30.0
+_ENDED = "it was killed there, or its memory ran out; what it had set is put back: try again"
+
+
+class Line(Protocol):
+    """What is needed of a connection of the SSH library."""
+
+    def is_active(self) -> bool:
+        """Says whether it is there, as far as is known here."""
+
+    def close(self) -> None:
+        """Ends it with all its channels."""
 
 
 class Pipe(Protocol):
@@ -37,6 +48,9 @@ class Pipe(Protocol):
 
     def close(self) -> None:
         """Closes both directions."""
+
+    def get_transport(self) -> Line:
+        """Returns the connection that this is a channel of."""
 
 
 class NotStarted(HostError):
@@ -71,6 +85,7 @@ class SshLink:
         try:
             data = self._pipe.recv(_PIECE_BYTES)
         except OSError as error:
+            self._pipe.get_transport().close()  # or what goes over its other channels is waited for as well
             raise self._lost(f"it said nothing for {timeout_s:g} s") from error
         if not data:
             raise self._lost()
@@ -91,6 +106,8 @@ class SshLink:
     def _lost(self, why: str = "") -> LinkLost:
         said = self._pipe.recv_stderr(1 << 16).decode("utf-8", "replace") if self._pipe.recv_stderr_ready() else ""
         last = (said.strip().splitlines() or [why])[-1]
+        if self._pipe.get_transport().is_active():
+            return LinkLost(f"{self._host}: the program on the board has ended" + (f": {last}" if last else ""), _ENDED)
         return LinkLost(
             f"{self._host}: the connection to the board was lost" + (f": {last}" if last else ""),
             f"a measurement goes on for a while: edgeperf attach --host {self._host}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -21,6 +22,8 @@ NEED = b'{"id":0,"kind":"need"}\n'
 INSTALLED = "/usr/local/lib/edgeperf"
 """Where ``edgeperf hosts setup`` puts the root-owned program, and a mark for each user who may run it."""
 
+_MAKING = threading.Lock()  # connections are made in parallel, and each wants the programs at once
+
 Root = Literal["password", "silent", "none"]
 """How to become root: with a password if sudo wants one, only without one, or not at all."""
 
@@ -34,9 +37,14 @@ elif command -v sudo >/dev/null; then exec sudo {mode} -- {run}
 else exec {run}; fi"""
 
 
-@cache
 def programs() -> tuple[bytes, str]:
     """Returns the zip of the on-board programs and its SHA-256 in hex."""
+    with _MAKING:
+        return _programs()
+
+
+@cache
+def _programs() -> tuple[bytes, str]:
     data = bundle.programs().data
     return data, hashlib.sha256(data).hexdigest()
 

@@ -31,13 +31,15 @@ class Step:
 class Apply:
     """Steps to apply in order, for ``owner``. With ``lease`` they last until undone or until the link ends.
 
-    After ``ttl_s``, if that is not 0, the board puts them back by itself.
+    After ``ttl_s``, if that is not 0, the board puts them back by itself. With ``reboot`` it may reboot for a power
+    mode that takes one; it may then not come to answer.
     """
 
     steps: tuple[Step, ...]
     owner: str
     lease: bool = False
     ttl_s: float = 0.0
+    reboot: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,7 @@ class Facts:
     simulated: bool
     cpu_model: str = ""
     wall_s: float = 0.0
+    cache_free_bytes: int = 0
 
 
 @dataclass(frozen=True)

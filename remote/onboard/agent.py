@@ -4,7 +4,8 @@ import base64
 import errno
 
 from remote.onboard import probe
-from remote.onboard.program import Fault, Program
+from remote.onboard.facts import facts
+from remote.onboard.program import Fault, Program, bounded
 from remote.onboard.sampler import Samplers
 
 MYPY = False
@@ -16,6 +17,7 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
 
 _GRACE_S = 3.0
 _LOOK_S = 0.02
+_LONGEST_S = 366 * 86400.0
 
 
 class _Job(object):
@@ -40,6 +42,7 @@ class Agent(Program):
     """See the module."""
 
     name = "agent"
+    longest_bytes = 64 << 20  # a job's whole input may be one line
 
     def __init__(
         self,
@@ -68,25 +71,8 @@ class Agent(Program):
         }
 
     def hello(self) -> "dict[str, Any]":
-        system = self.system
         return {
-            "facts": {
-                "board": self.spec["name"],
-                "model": probe.model(self.texts, self.spec),
-                "l4t": probe.l4t(self.texts["/etc/nv_tegra_release"]),
-                "kernel": self.texts["/proc/sys/kernel/osrelease"],
-                "serial": self.texts["/proc/device-tree/serial-number"],
-                "machine": self.texts["/sys/devices/soc0/machine"],
-                "python": system.python(),
-                "cpus": _count(self.texts["/sys/devices/system/cpu/present"]),
-                "cpu_model": _field(self.texts["/proc/cpuinfo"], "model name"),
-                "memory_bytes": int((_field(self.texts["/proc/meminfo"], "MemTotal").split() or ["0"])[0]) * 1024,
-                "boot_id": self.texts["/proc/sys/kernel/random/boot_id"],
-                "user": system.user(),
-                "cache": self._cache,
-                "simulated": system.simulated,
-                "wall_s": system.wall(),
-            },
+            "facts": facts(self.system, self.texts, self.spec),
             "rails": self.rails,
             "readings": self.readings,
             "note": self._note if self._told or self._job else "",
@@ -203,9 +189,10 @@ class Agent(Program):
             raise Fault("protocol", "a job is running already")
         argv = request["argv"]
         now = self.system.now()
-        span = request["timeout_s"] if argv else request["duration_s"]
+        span_s = bounded(request["timeout_s"] if argv else request["duration_s"], 0.0, _LONGEST_S)
         asked = request.get("sampling")
         process = None
+        samplers = Samplers(self.system, self.rails, self.readings, asked) if asked else None
         if argv:
             try:
                 process = self.system.spawn(argv, request.get("env") or {}, request.get("stdin") or "")
@@ -213,9 +200,8 @@ class Agent(Program):
                 raise Fault(
                     "start", "%s could not be started: %s" % (argv[0], error.strerror), "is it installed on the board?"
                 ) from error
-        samplers = Samplers(self.system, self.rails, self.readings, asked) if asked else None
         self._told, self._note = [], str(request.get("note") or "")
-        self._job = _Job(request["id"], process, now, now + float(span), samplers)
+        self._job = _Job(request["id"], process, now, now + span_s, samplers)
 
     def _cancel(self, request: "dict[str, Any]") -> "dict[str, Any]":
         """Ends the job as Ctrl-C would, so that it can still say what it has; kills it when it takes too long."""
@@ -260,22 +246,3 @@ class Agent(Program):
                 "free some space on the board",
             ) from error
         return {"path": path, "offset": size}
-
-
-def _count(present: str) -> int:
-    """Returns how many numbers a kernel list such as ``0-3,6`` names."""
-    total = 0
-    for part in present.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit():
-            total += int(last or first) - int(first) + 1
-    return total
-
-
-def _field(text: str, name: str) -> str:
-    """Returns the value of the first ``name : value`` line."""
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip()
-    return ""

@@ -6,8 +6,9 @@ It takes knob ids with typed values, never paths or commands.
 import contextlib
 
 from remote.onboard import probe
-from remote.onboard.journal import FOLDER, LOCK, Journal
-from remote.onboard.program import Fault, Program
+from remote.onboard.facts import facts
+from remote.onboard.journal import FOLDER, LOCK, ROOT, Journal
+from remote.onboard.program import Fault, Program, bounded
 from remote.onboard.sampler import Samplers
 from remote.onboard.settings import Settings
 
@@ -18,6 +19,14 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
     from remote.onboard.system import System
 
 _KEEP_S = 1.0
+_LONGEST_S = 366 * 86400.0
+
+
+def _owner(name: "object") -> str:
+    """Returns a holder's name as others may be shown it. Raises ValueError for what is no short line of text."""
+    if not isinstance(name, str) or not name.isprintable() or len(name) > 200:
+        raise ValueError("%r is no name of a holder" % (name,))
+    return name
 
 
 class Clockd(Program):
@@ -62,6 +71,7 @@ class Clockd(Program):
             told = {kind: self._told(layer) for kind, layer in layers.items()}
             notes = self.notes + journal.notes
         return {
+            "facts": facts(self.system, self.texts, self.spec),
             "root": self.system.is_root(),
             "journal": dict(told, notes=notes),
             "rails": self.rails,
@@ -113,6 +123,7 @@ class Clockd(Program):
     def put_back_due(self) -> bool:
         """Puts back what has run out or whose holder has died. Says whether anything is left to watch over."""
         with self._journal() as journal:
+            self.notes += journal.clear()
             for layer in journal.due():
                 if layer["pid"] == self.system.pid() and layer["kind"] == "lease":
                     self._leased = False
@@ -134,19 +145,21 @@ class Clockd(Program):
 
     def _write(self, request: "dict[str, Any]") -> "dict[str, Any]":
         kind = "lease" if request["lease"] else "apply"
+        owner, ttl_s = _owner(request["owner"]), bounded(request.get("ttl_s") or 0.0, 0.0, _LONGEST_S)
         steps = [self.settings.check(step) for step in request["steps"]]
         with self._journal() as journal:
             self._refuse_others(journal)
-            layer = journal.open_layer(kind, str(request["owner"]), float(request.get("ttl_s") or 0.0))
+            layer = journal.open_layer(kind, owner, ttl_s)
             self.settings.remember(layer, steps)
             journal.save()
             self._leased = self._leased or kind == "lease"
             self._look_s = self.system.now() + _KEEP_S if self._leased or layer["until"] is not None else self._look_s
             self._keep_guard()
             before = self.settings.values(layer)
-            outcomes = [self.settings.apply(step) for step in steps]
-            self.settings.mark(layer, before, {step["id"] for step in steps})
-            journal.save()
+            outcomes = [self.settings.apply(step, request.get("reboot") is True) for step in steps]
+            self.settings.mark(layer, before, outcomes)
+            with contextlib.suppress(Fault):  # what was saved before the first write puts everything back as well
+                journal.save()
         return {"outcomes": outcomes, "lease": kind if request["lease"] else ""}
 
     def _refuse_others(self, journal: Journal) -> None:
@@ -157,6 +170,8 @@ class Clockd(Program):
 
     def _undo(self, request: "dict[str, Any]") -> "dict[str, Any]":
         kind = "lease" if request["lease"] else "apply"
+        if not self.system.is_root():
+            raise Fault("board", "only root knows what was applied to this board, and can put it back", ROOT)
         with self._journal() as journal:
             self._refuse_others(journal)
         if kind == "apply" and self._leased:

@@ -42,7 +42,7 @@ def _tell(message: "dict[str, str]") -> None:
 
 def _install(uid: int, zipped: str) -> None:
     name = pwd.getpwuid(uid).pw_name
-    if not re.match(r"[A-Za-z_][A-Za-z0-9_.-]*$", name):
+    if not re.match(r"[A-Za-z_][A-Za-z0-9_.-]*\Z", name):
         raise ValueError("the user name %r cannot be put into a sudo rule" % name)
     folder = ""
     for part in MARKS.strip("/").split("/"):

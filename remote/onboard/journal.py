@@ -6,6 +6,8 @@ Layers nest: ``apply`` at the bottom, a measurement's lease on top of it. An ent
 ``{"knob", "was", "set"}``; ``set`` is None until the write was read back, so that a crash in between is seen.
 """
 
+import contextlib
+import errno
 import json
 
 from remote.onboard.program import Fault
@@ -22,6 +24,8 @@ LOCK = FOLDER + "/lock"
 KEPT_FOLDER = "/var/lib/edgeperf"
 KEPT = KEPT_FOLDER + "/journal.json"
 _OUTLIVES = ("nvpmodel.mode",)
+ROOT = "clocks need root: log in as root, run edgeperf as root on this machine, or see `edgeperf hosts setup`"
+_ROOM = "make room there: `df -h %s` on the board shows what is full" % FOLDER
 
 
 _LAYER = {"kind", "owner", "since", "pid", "until", "entries"}
@@ -43,13 +47,15 @@ class Journal(object):
         self._system = system
         self._boot_id = boot_id
         self.notes = []  # type: list[str]
+        self._stale = ""
         self.layers = []  # type: list[dict[str, Any]]
         saved, kept = self._load(PATH), self._load(KEPT)
         if saved is not None and saved["boot"] == boot_id:
             self.layers = saved["layers"]
             return
         if saved is not None:
-            self.notes.append("a journal of an earlier boot was dropped: a reboot puts the clocks back by itself")
+            self._stale = "a journal of an earlier boot was dropped: a reboot puts the clocks back by itself"
+            self.notes.append(self._stale)
         for layer in kept["layers"] if kept is not None else []:
             # Its holder and its end belong to the earlier boot: a lease is over, what was applied stays.
             self.layers.append(dict(layer, pid=0, until=None))
@@ -66,6 +72,18 @@ class Journal(object):
         except (ValueError, KeyError, TypeError):
             self.notes.append("a damaged journal was dropped")
         return None
+
+    def clear(self) -> "list[str]":
+        """Removes a journal of an earlier boot, which is of no use any more. Returns a note if it did."""
+        note, self._stale = self._stale, ""
+        if not note:
+            return []
+        try:
+            self._system.remove(PATH)
+        except OSError:  # not ours to remove
+            return []
+        self.notes.remove(note)
+        return [note]
 
     def layer(self, kind: str) -> "dict[str, Any] | None":
         """Returns the layer of a kind, ``apply`` or ``lease``."""
@@ -111,25 +129,30 @@ class Journal(object):
                 known = [entry["knob"] for entry in below["entries"]]
                 below["entries"] += [entry for entry in layer["entries"] if entry["knob"] not in known]
                 self.layers.remove(layer)
-        self.save()
+        with contextlib.suppress(OSError):  # no room: it is found again, and putting back what is back changes nothing
+            self._write()
 
     def save(self) -> None:
-        """Writes the layers that hold something. Raises Fault when that is impossible: then nothing may be changed."""
-        kept = [layer for layer in self.layers if layer["entries"]]
+        """Writes the layers. Raises Fault when that is impossible: then nothing may be changed."""
+        try:
+            self._write()
+        except OSError as error:
+            raise Fault(
+                "board",
+                "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
+                _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else ROOT,
+            ) from error
+
+    def _write(self) -> None:
+        """Writes the layers that hold something; a lease also holds the board. Raises OSError."""
+        kept = [layer for layer in self.layers if layer["entries"] or layer["kind"] == "lease"]
         lasting = []
         for layer in kept:
             entries = [entry for entry in layer["entries"] if entry["knob"] in _OUTLIVES]
             if entries:
                 lasting.append(dict(layer, entries=entries))
-        try:
-            self._keep(KEPT_FOLDER, KEPT, lasting)
-            self._keep(FOLDER, PATH, kept)
-        except OSError as error:
-            raise Fault(
-                "board",
-                "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
-                "clocks need root: log in as root, or run edgeperf as root on this machine",
-            ) from error
+        self._keep(KEPT_FOLDER, KEPT, lasting)
+        self._keep(FOLDER, PATH, kept)
 
     def _keep(self, folder: str, path: str, layers: "list[dict[str, Any]]") -> None:
         if layers:

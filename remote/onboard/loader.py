@@ -76,6 +76,8 @@ def take(size: int) -> bytes:
 def keep(path: str, content: bytes) -> None:
     """Puts a copy in place at once."""
     part = "%s.%d" % (path, os.getpid())
+    if os.path.lexists(part):  # of a start that was cut off, by a process that had this number then
+        os.unlink(part)
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
         file.write(content)
     os.rename(part, path)

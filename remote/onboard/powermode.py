@@ -84,23 +84,27 @@ class PowerModes(object):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         return name.group(1)
 
-    def choose(self, name: str) -> "tuple[str, str]":
-        """Sets a mode; returns ("", "") or ``refused`` or ``needs-reboot``, and why. Never reboots."""
+    def choose(self, name: str, reboot: bool = False) -> "tuple[str, str]":
+        """Sets a mode; returns ("", "") or ``refused`` or ``needs-reboot``, and why. Reboots only with ``reboot``."""
         if name not in self.by_name:
             return "refused", "this board has no power mode %s; it has %s" % (name, ", ".join(self.names))
-        reboot = "the GPU's active parts change with this mode: nvpmodel -m %d as root, then reboot"
-        reboot %= self.by_name[name]["id"]
+        number = str(self.by_name[name]["id"])
+        later = "the GPU's active parts change with this mode: nvpmodel -m %s as root, then reboot" % number
         try:
             now = self.by_name.get(self.current())
-            if now is not None and masks(now) != masks(self.by_name[name]):
-                return "needs-reboot", reboot
-            said = self._run(["-m", str(self.by_name[name]["id"])], "NO\n")
+            regates = now is not None and masks(now) != masks(self.by_name[name])
+            if regates and not reboot:
+                return "needs-reboot", later
+            said = self._run(["-m", number], "YES\n" if reboot else "NO\n")
+            asks = regates or "reboot" in said.lower()
+            if asks and reboot and "ERROR" not in said:
+                return "needs-reboot", "the board is rebooting"
             if self.current() == name:
                 return "", ""
         except OSError as error:
             return "refused", "%s: %s" % (PROGRAM, error.strerror)
-        if "reboot" in said.lower():
-            return "needs-reboot", reboot
+        if asks and not reboot:
+            return "needs-reboot", later
         return "refused", (said.strip().splitlines() or ["nvpmodel said nothing"])[-1]
 
     def _run(self, options: "list[str]", answer: str) -> str:

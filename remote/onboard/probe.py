@@ -199,7 +199,7 @@ def parse(knob: "dict[str, Any]", text: str) -> "int | str | None":
 def format_value(knob: "dict[str, Any]", value: "int | str") -> str:
     """Returns the text that sets a value. Raises ValueError when it is not of the knob's type."""
     if knob["kind"] == "text":
-        if not isinstance(value, str) or not re.match(r"[A-Za-z0-9_.-]{1,64}$", value):
+        if not isinstance(value, str) or not re.match(r"[A-Za-z0-9_.-]{1,64}\Z", value):
             raise ValueError("%s takes a word, not %r" % (knob["id"], value))
         return value
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:

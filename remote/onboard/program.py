@@ -15,6 +15,9 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
     from remote.onboard.system import Handle, System
 
 
+_LONGEST_WORDS = 2000  # of an error, which may quote what the host sent
+
+
 class Fault(Exception):
     """An answer of kind ``error``: which error the host shall raise, what happened and what to do."""
 
@@ -25,10 +28,21 @@ class Fault(Exception):
         self.hint = hint
 
 
+def bounded(value: "object", least: float, most: float) -> float:
+    """Returns a number that a host named. Raises ValueError for anything else, and beyond these bounds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise ValueError("%r is no number from %g to %g" % (value, least, most))
+    return float(value)
+
+
 class Program(object):
-    """Answers requests. `turn` does one round of the loop; the twin calls it in process."""
+    """Answers requests. `turn` does one round of the loop; the twin calls it in process.
+
+    A line of more than ``longest_bytes`` is refused, so that a host cannot fill the board's memory with it.
+    """
 
     name = ""
+    longest_bytes = 1 << 20
 
     def __init__(
         self,
@@ -126,6 +140,9 @@ class Program(object):
             for line in lines:
                 if not self.closed:
                     self._answer(bytes(line))
+        if len(self._partial) > self.longest_bytes:
+            self._partial = bytearray()
+            self._refuse(None, "protocol", "a request of more than %d bytes was dropped" % self.longest_bytes)
 
     def _lose(self) -> None:
         """Keeps what is worth it for the time of grace; else ends."""
@@ -142,6 +159,8 @@ class Program(object):
         number = None
         try:
             request = json.loads(line.decode("utf-8"))
+            if not isinstance(request["id"], int):
+                raise TypeError("the id of a request is a number")
             number = request["id"]
             if request["verb"] == "ping":
                 return
@@ -155,14 +174,10 @@ class Program(object):
             if end is not None:
                 self.send(dict(end, id=number, kind="end"))
         except Fault as fault:
-            self.send({"id": number, "kind": "error", "error": fault.error, "what": fault.what, "hint": fault.hint})
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError) as error:
-            self.send(
-                {
-                    "id": number,
-                    "kind": "error",
-                    "error": "protocol",
-                    "what": "%s: %s" % (type(error).__name__, error),
-                    "hint": "",
-                }
-            )
+            self._refuse(number, fault.error, fault.what, fault.hint)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, RuntimeError) as error:
+            # RuntimeError: JSON that is nested too deeply
+            self._refuse(number, "protocol", "%s: %s" % (type(error).__name__, error))
+
+    def _refuse(self, number: "int | None", error: str, what: str, hint: str = "") -> None:
+        self.send({"id": number, "kind": "error", "error": error, "what": what[:_LONGEST_WORDS], "hint": hint})

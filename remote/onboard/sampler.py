@@ -2,6 +2,8 @@
 
 import random
 
+from remote.onboard.program import bounded
+
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
     from typing import Any  # novm
@@ -10,6 +12,8 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
 
 
 _DITHER = 0.25  # of a period, to either side
+_SLOWEST_HZ = 1e-3
+_FASTEST_HZ = 1e4
 
 
 class Sampler(object):
@@ -77,8 +81,10 @@ class Samplers(object):
 
         seed = int(asked.get("seed") or 0)
         self._all = [
-            Sampler(system, chosen(rails, "rails"), float(asked["rate_hz"]), seed),
-            Sampler(system, chosen(readings, "readings"), float(asked["watch_hz"]), seed + 1),
+            Sampler(system, chosen(rails, "rails"), bounded(asked["rate_hz"], _SLOWEST_HZ, _FASTEST_HZ), seed),
+            Sampler(
+                system, chosen(readings, "readings"), bounded(asked["watch_hz"], _SLOWEST_HZ, _FASTEST_HZ), seed + 1
+            ),
         ]
 
     def deadline(self) -> "float | None":

@@ -56,8 +56,8 @@ class Settings(object):
                     known.add(name)
                     layer["entries"].append({"knob": name, "was": was, "set": None})
 
-    def apply(self, step: "dict[str, Any]") -> "dict[str, Any]":
-        """Sets a knob and says what became of it, read back."""
+    def apply(self, step: "dict[str, Any]", reboot: bool = False) -> "dict[str, Any]":
+        """Sets a knob and says what became of it, read back. With ``reboot`` a power mode may reboot the board."""
         knob = step["knob"]
         if knob is None:
             return {
@@ -73,7 +73,7 @@ class Settings(object):
         if was is None and not self._silent(knob):
             why = "it cannot be read, so it could not be put back"
             return {"knob": step["id"], "was": None, "now": None, "result": "refused", "why": why}
-        result, why = ("", "") if was == step["value"] else self._set(knob, step["text"])
+        result, why = ("", "") if was == step["value"] else self._set(knob, step["text"], reboot)
         now = self._value(knob)
         if now == step["value"]:
             result, why = "unchanged" if was == now else "applied", ""
@@ -91,11 +91,18 @@ class Settings(object):
         names = [entry["knob"] for entry in layer["entries"] if entry["knob"] in self.knobs]
         return {name: self._value(self.knobs[name]) for name in names}
 
-    def mark(self, layer: "dict[str, Any]", before: "dict[str, int | str | None]", asked: "set[str]") -> None:
-        """Notes what a write made of the knobs: of those it asked for, and of those that it moved with them."""
+    def mark(
+        self, layer: "dict[str, Any]", before: "dict[str, int | str | None]", outcomes: "list[dict[str, Any]]"
+    ) -> None:
+        """Notes what a write made of the knobs: of those it asked for, and of those that it moved with them.
+
+        What waits for a reboot is not there yet: its entry stays that of an unfinished write.
+        """
+        results = {row["knob"]: row["result"] for row in outcomes}
         for name, now in self.values(layer).items():
             for entry in layer["entries"]:
-                if entry["knob"] == name and (name in asked or entry["set"] is None or now != before[name]):
+                moved = name in results or entry["set"] is None or now != before[name]
+                if entry["knob"] == name and moved and results.get(name) != "needs-reboot":
                     entry["set"] = now
 
     def put_back(self, layer: "dict[str, Any]", force: bool) -> "list[dict[str, Any]]":
@@ -143,7 +150,10 @@ class Settings(object):
                 row.update(result="left", why=_DORMANT)
             return
         if self._value(knob) != entry["was"]:
-            result, why = self._set(knob, probe.format_value(knob, entry["was"]))
+            try:
+                result, why = self._set(knob, probe.format_value(knob, entry["was"]))
+            except ValueError as error:  # an earlier version remembered it in another form
+                result, why = "refused", str(error)
         row["now"] = self._value(knob)
         if row["now"] == entry["was"]:
             row.update(result="unchanged" if row["was"] == entry["was"] else "restored", why="")
@@ -204,10 +214,10 @@ class Settings(object):
         except (OSError, ValueError, IndexError):
             return None
 
-    def _set(self, knob: "dict[str, Any]", text: str) -> "tuple[str, str]":
+    def _set(self, knob: "dict[str, Any]", text: str, reboot: bool = False) -> "tuple[str, str]":
         """Sets a knob; returns ("", ""), or why it could not be as a result and words."""
         if knob is self._mode:
-            return self._modes.choose(text)
+            return self._modes.choose(text, reboot)
         try:
             self._system.write(knob["path"], text)
         except OSError as error:

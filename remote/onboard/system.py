@@ -1,28 +1,29 @@
 """What the on-board programs ask of the machine that they run on: files, processes, clock.
 
+What most connections do not need is imported where it is used: a small board takes long to load it.
+
 The twin has a class of the same shape (`remote.sim.system.TwinSystem`). Nothing here sleeps: `wait` is the only
 place where time passes.
 """
 
 import errno
-import getpass
 import glob
 import hashlib
 import os
 import select
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
+    import socket  # noqa: F401 - type comments name it
+    import subprocess
     from typing import Iterator  # novm
 
 _PATIENCE_S = 10.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PIPE_BYTES = 4096  # what a pipe that has room takes without blocking
 
 
@@ -71,6 +72,16 @@ class Process(object):
                 raise
 
 
+def _die_with_parent() -> None:
+    """Has the kernel kill this process when its parent dies, whatever of. Only Linux can."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
 class System(object):
     """The real machine. With ``root`` every absolute path is taken below that folder."""
 
@@ -93,6 +104,8 @@ class System(object):
 
     def listen(self, path: str) -> Handle:
         """Opens a socket that only this user can reach, replacing one that is there. Raises OSError."""
+        import socket
+
         self.remove(path)
         self.make_folder(os.path.dirname(path))
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -114,6 +127,8 @@ class System(object):
 
     def start_guard(self) -> None:
         """Starts the guard, which outlives this program and its line (`remote.onboard.guard`)."""
+        import subprocess
+
         start = [sys.executable, "-I", "-S", sys.argv[0], "guard"]
         with open(os.devnull, "r+b") as nothing:
             self._guard = subprocess.Popen(
@@ -183,6 +198,8 @@ class System(object):
 
     def save(self, path: str, data: bytes) -> None:
         """Replaces a private file (mode 0600) at once: a reader sees the old or the new one. Raises OSError."""
+        import tempfile
+
         place = self.path(path)
         fd, part = tempfile.mkstemp(dir=os.path.dirname(place))
         try:
@@ -226,6 +243,9 @@ class System(object):
 
     def spawn(self, argv: "list[str]", env: "dict[str, str]", stdin: str) -> Process:
         """Starts a program in a process group of its own, ``stdin`` as its whole input. Raises OSError."""
+        import subprocess
+        import tempfile
+
         with tempfile.TemporaryFile() as source:
             source.write(stdin.encode("utf-8"))
             source.seek(0)
@@ -239,6 +259,7 @@ class System(object):
                     stderr=subprocess.PIPE,
                     env=merged,
                     start_new_session=True,
+                    preexec_fn=_die_with_parent,
                 )
             )
 
@@ -255,6 +276,8 @@ class System(object):
 
     def user(self) -> str:
         """Returns the login name, or the number where it has none."""
+        import getpass
+
         try:
             return getpass.getuser()
         except (KeyError, OSError):
@@ -263,6 +286,17 @@ class System(object):
     def cache(self) -> str:
         """Returns the user's cache folder for edgeperf."""
         return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "edgeperf")
+
+    def free_bytes(self, path: str) -> int:
+        """Returns how much a user may still store at ``path``, or where it will be made; 0 where that is not told."""
+        place = self.path(path)
+        while not os.path.exists(place) and os.path.dirname(place) != place:
+            place = os.path.dirname(place)
+        try:
+            found = os.statvfs(place)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
 
     def pid(self) -> int:
         """Returns this program's process number."""

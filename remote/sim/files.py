@@ -80,6 +80,10 @@ class Files:
         self._may_enter(path.rpartition("/")[0], user)
         return self._get(path, "root").size()
 
+    def free_bytes(self) -> int:
+        """Returns how much may still be stored."""
+        return self._room_bytes - sum(len(file.data) for file in self._files.values())
+
     def load(self, path: str, user: str) -> bytes:
         """Returns a file's bytes."""
         return self._get(path, user).load()
@@ -88,8 +92,8 @@ class Files:
         if path in self._folders:
             fail(errno.EISDIR, path)
         self._may_fill(path.rpartition("/")[0], user)
-        used = sum(len(other.data) for name, other in self._files.items() if name != path)
-        if used + len(file.data) > self._room_bytes:
+        replaced = len(self._files[path].data) if path in self._files else 0
+        if len(file.data) > self.free_bytes() + replaced:
             fail(errno.ENOSPC, path)
         self._files[path] = file
 

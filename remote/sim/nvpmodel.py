@@ -11,7 +11,7 @@ _FAILED = 255  # assumed: the tool's code for whatever went wrong
 
 
 def nvpmodel(context: Context) -> Generator[Action, None, int]:
-    """``-q``, ``-q --verbose``, ``-p --verbose``, ``-m ID``."""
+    """``-q``, ``-q --verbose``, ``-p --verbose``, ``-m ID``; what takes a reboot is refused, as there is none."""
     words = [{"--query": "-q", "--parse": "-p", "--mode": "-m"}.get(word, word) for word in context.argv[1:]]
     verbose = "--verbose" in words
     try:
@@ -78,7 +78,10 @@ def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, i
     if mask is not None and int(context.read(mask[0])) != mask[1]:
         yield Out("NVPM WARN: Reboot required for changing to this power mode: " + mode.name + "\n")
         yield Out("NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n")
-        yield Out("NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n")
+        if context.stdin.strip() in ("YES", "yes"):
+            yield Out("NVPM ERROR: this board is simulated, and a simulated board does not reboot\n")
+        else:
+            yield Out("NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n")
         return _FAILED
     failed = False
     for path, text in settings(conf, mode, context.read):

@@ -149,6 +149,10 @@ class TwinSystem:
         """Returns the user's cache folder for edgeperf."""
         return f"{home(self._user)}/.cache/edgeperf"
 
+    def free_bytes(self, path: str) -> int:
+        """Returns how much may still be stored."""
+        return self.machine.files.free_bytes()
+
     def pid(self) -> int:
         """Returns this program's process number."""
         return self._pid

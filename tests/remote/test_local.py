@@ -116,7 +116,7 @@ def test_a_job_that_is_abandoned_in_full_flow_does_not_keep_the_connection_open(
 
 def test_a_wrong_request_is_an_answer_and_not_the_end_of_the_program(backend: Backend) -> None:
     with backend.connect() as board:
-        with pytest.raises(HostError, match="ZeroDivisionError"):
+        with pytest.raises(HostError, match="no number"):
             board.run(Job(duration_s=0.1, sampling=Sampling(rails=("VIN",), rate_hz=0.0)))
         assert board.run(Job(argv=("echo", "x"))).text() == "x\n"
 

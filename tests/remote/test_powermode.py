@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -146,8 +146,8 @@ def settings(program: Nvpmodel | None) -> Settings:
     return Settings(cast(System, Tree(FILES, program)), boards.table()["tx2"]["knobs"])
 
 
-def apply(found: Settings, mode: str) -> tuple[str, str]:
-    row = found.apply(found.check({"knob": "nvpmodel.mode", "value": mode}))
+def apply(found: Settings, mode: str, *, reboot: bool = False) -> tuple[str, str]:
+    row = found.apply(found.check({"knob": "nvpmodel.mode", "value": mode}), reboot)
     return row["result"], row["why"]
 
 
@@ -184,6 +184,35 @@ def test_a_program_that_asks_for_a_reboot_is_told_no() -> None:
     program = Nvpmodel(stubborn="NVPM WARN: Reboot required\nNVPM ERROR: bad input!\n")
     assert apply(settings(program), "LESS_10W")[0] == "needs-reboot"
     assert program.mode == "EVERYTHING"
+
+
+def test_a_reboot_that_is_allowed_is_asked_for_and_told_of() -> None:
+    program = Nvpmodel(stubborn="NVPM WARN: Reboot required\n")
+    assert apply(settings(program), "HALF_GPU", reboot=True) == ("needs-reboot", "the board is rebooting")
+    assert ["-m", "7"] in program.asked
+
+
+def test_a_mode_without_a_reboot_is_set_as_ever_where_one_is_allowed() -> None:
+    assert apply(settings(Nvpmodel()), "LESS_10W", reboot=True) == ("applied", "")
+
+
+def test_a_reboot_that_the_program_refuses_is_no_reboot() -> None:
+    program = Nvpmodel(stubborn="NVPM WARN: Reboot required\nNVPM ERROR: not now\n")
+    assert apply(settings(program), "HALF_GPU", reboot=True) == ("refused", "NVPM ERROR: not now")
+
+
+def test_a_mode_that_waits_for_a_reboot_is_put_back_after_it() -> None:
+    program = Nvpmodel(stubborn="NVPM WARN: Reboot required\n")
+    found = settings(program)
+    layer: dict[str, Any] = {"kind": "apply", "entries": []}
+    step = found.check({"knob": "nvpmodel.mode", "value": "HALF_GPU"})
+    found.remember(layer, [step])
+    before = found.values(layer)
+    found.mark(layer, before, [found.apply(step, True)])
+    after = Nvpmodel("HALF_GPU", stubborn="NVPM WARN: Reboot required\n")  # as it is after the reboot
+    rows = {row["knob"]: row["result"] for row in settings(after).put_back(layer, False)}
+    assert rows["nvpmodel.mode"] == "needs-reboot"  # neither forgotten nor taken for someone else's
+    assert [entry["knob"] for entry in layer["entries"]] == ["nvpmodel.mode"]
 
 
 def test_a_refusal_is_told_in_the_programs_own_words() -> None:
@@ -246,6 +275,6 @@ def test_a_mode_outlives_a_reboot_in_the_journal_and_clocks_do_not(kind: str, du
     assert "me@laptop" in after.notes[0]
     assert [layer["kind"] for layer in after.due()] == due
     after.layers[0]["entries"].clear()
-    after.save()
+    after.drop(after.layers[0])
     assert KEPT not in disk.files
     assert PATH not in disk.files
