@@ -264,10 +264,12 @@ async def proxy(port: int, to: int, delay_s: float) -> None:
 
 def fan_out(server: Sshd, boards: int) -> tuple[float, float]:
     """Returns edgeperf's wall time on many boards over that of fabric's threads, and edgeperf's peak memory in MB."""
+    from remote import start
+
     home = Path(os.environ["HOME"])
     trees = {f"board{number}": make(server) for number in range(boards)}
     remember(home, server.port, trees)
-    (kept,) = (server.home("root") / ".cache/edgeperf").glob("onboard-*.zip")
+    kept = server.home("root") / f".cache/edgeperf/onboard-{start.programs()[1]}.zip"
     reading = f"/usr/bin/python3 -I -S {kept} clockd --root {trees['board0']} </dev/null"
     own = [*EDGEPERF, "maxperf", "--host", "all"]
     threads = [sys.executable, __file__, "--group", str(server.port), str(boards), reading]

@@ -30,6 +30,7 @@ What a profile leaves out is left as it is found.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -171,8 +172,12 @@ def _switch(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _word(value: object) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.isprintable() and value.strip() else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) else None
 
 
 def _alternatives(value: object) -> tuple[str, ...] | None:
@@ -188,12 +193,15 @@ def _pwm(value: object) -> int | str | None:
 
 
 _SWITCH = (_switch, "true or false")
-_WORD = (_word, "a word in quotes")
-_WORDS = (_alternatives, 'a word such as "userspace", or alternatives such as ["performance", "userspace"]')
+_TEXT = (_text, "text in quotes")
+_WORDS = (
+    _alternatives,
+    'a word (letters, digits, _ . -) such as "userspace", or alternatives such as ["performance", "userspace"]',
+)
 _RATE = (parse_rate, ALLOWED)
 _KEYS: Mapping[str, tuple[Callable[[object], Any], str]] = {
-    "summary": _WORD,
-    "inherits": _WORD,
+    "summary": _TEXT,
+    "inherits": _TEXT,
     "cpu.governor": _WORDS,
     "cpu.min": _RATE,
     "cpu.max": _RATE,

@@ -6,16 +6,17 @@ A flow: a board and a request in, a record out; no printing, no files.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from clockprofiles.plan import ClockPlan
 from clockprofiles.profile import load as load_profile
 from clockprofiles.profile import override
 from edgeperf import __version__, figures
-from edgeperf.clocks import owner, plan_for
+from edgeperf.clocks import held, plan_for
 from edgeperf.left import Left, Locked, Request
 from edgeperf.record import SCHEMA, Bench, BoardInfo, Build, Clocks, Spec
 from edgeperf.verdict import judge
@@ -23,10 +24,10 @@ from engines import models, toolchains
 from engines.simulated.explain import source
 from engines.spec import EngineSpec
 from engines.toolchains import Conversation, EngineRun, Put
-from remote.board import Board, leased, release
+from remote.board import Board, release
 from remote.errors import BoardError, Interrupted
 from remote.hosts import Twin
-from remote.types import Job, Sampling, Series, Step
+from remote.types import Job, Sampling, Series
 
 Phase = Callable[[str, float], AbstractContextManager[None]]
 """Tells what is going on and how many seconds it will take."""
@@ -45,8 +46,8 @@ def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Too
     )
 
 
-def choose_clocks(request: Request, board: Board) -> tuple[Locked, tuple[Step, ...]]:
-    """Returns how the clocks are to be held, and the steps to it. Raises BoardError for a lock that cannot be had."""
+def choose_clocks(request: Request, board: Board) -> ClockPlan | Locked:
+    """Returns the plan by which the clocks are held, or why they float. Raises BoardError for a lock not to be had."""
     facts = board.transport.facts
     name = request.profile
     why = ""
@@ -57,10 +58,20 @@ def choose_clocks(request: Request, board: Board) -> tuple[Locked, tuple[Step, .
     if why and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {why}", "leave out --require-lock, or name a --profile")
     if why:
-        return Locked(floating=why), ()
-    made = plan_for(board, override(load_profile(name or "maxperf"), request.clocks))
-    planned = tuple(step.knob for step in (*made.steps, *made.kept))
-    return Locked(made.profile.name, made.asked, planned, made.notes), made.steps
+        return Locked(floating=why)
+    return plan_for(board, override(load_profile(name or "maxperf"), request.clocks))
+
+
+@contextmanager
+def _locked(request: Request, board: Board) -> Iterator[Locked]:
+    """Holds the clocks for the length of a ``with``, as far as they can be; yields how."""
+    chosen = choose_clocks(request, board)
+    if isinstance(chosen, Locked):
+        yield chosen
+        return
+    with held(board, chosen) as (made, outcomes):
+        planned = (*(row.knob for row in outcomes), *(step.knob for step in made.kept))
+        yield _check_lock(request, board, Locked(made.profile.name, made.asked, planned, made.notes, outcomes))
 
 
 def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
@@ -69,11 +80,9 @@ def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet.
     """
     chain, asked = prepare(request, board, cache)
-    locked, steps = choose_clocks(request, board)
     sampling = sampling_for(request, board)
     pace = 1.0 if paced(board) else 0.0
-    with leased(board, steps, owner()) as outcomes:
-        locked = _check_lock(request, board, replace(locked, outcomes=outcomes))
+    with _locked(request, board) as locked:
         idle: tuple[Series, ...] = ()
         if sampling.rails and request.idle_s > 0:
             with phase(f"measuring {board.host.text} at idle", pace * request.idle_s):
@@ -112,9 +121,8 @@ def sampling_for(request: Request, board: Board) -> Sampling:
 def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
     """Returns what became of building an engine, under the clocks that it will run at. Raises as `measure` does."""
     chain, asked = prepare(request, board, cache)
-    _, steps = choose_clocks(request, board)
     with (
-        leased(board, steps, owner()),
+        _locked(request, board),
         phase(f"building {asked.model.name} for {board.host.text}", 10.0 if paced(board) else 0.0),
     ):
         run, _ = converse(chain.build(asked), board, None, None)
@@ -178,7 +186,7 @@ def _idle(board: Board, seconds: float, sampling: Sampling) -> tuple[Series, ...
 
 
 def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
-    refused = [f"{row.knob}: {row.why}" for row in locked.outcomes if row.result == "refused"]
+    refused = [f"{row.knob}: {row.why}" for row in locked.outcomes if row.result in ("refused", "needs-reboot")]
     if refused and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {'; '.join(refused)}", "see `edgeperf doctor`")
     if refused:

@@ -15,11 +15,14 @@ from edgeperf.options import (
     ForOption,
     HostsOption,
     JsonOption,
+    ModeOption,
     QuietOption,
+    RebootOption,
     clock_overrides,
     opened,
 )
 from edgeperf.ui import Ui
+from remote.errors import UsageError
 
 if TYPE_CHECKING:
     from clockprofiles.profile import Profile
@@ -45,6 +48,8 @@ def _profile(name: str, clocks: list[str] | None) -> Profile:
 def maxperf(
     host: HostsOption = None,
     clock: ClockOption = None,
+    mode: ModeOption = None,
+    reboot: RebootOption = False,
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
@@ -53,7 +58,7 @@ def maxperf(
     accept: AcceptOption = False,
 ) -> None:
     """Sets all clocks to their maximum, and checks each."""
-    _apply("maxperf", host, clock, for_, dry_run, exit_code, json, quiet, accept)
+    _apply("maxperf", host, clock, mode, reboot, for_, dry_run, exit_code, json, quiet, accept)
 
 
 def apply(
@@ -62,6 +67,8 @@ def apply(
     ],
     host: HostsOption = None,
     clock: ClockOption = None,
+    mode: ModeOption = None,
+    reboot: RebootOption = False,
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
@@ -70,13 +77,15 @@ def apply(
     accept: AcceptOption = False,
 ) -> None:
     """Applies a clock profile, and checks each setting."""
-    _apply(profile, host, clock, for_, dry_run, exit_code, json, quiet, accept)
+    _apply(profile, host, clock, mode, reboot, for_, dry_run, exit_code, json, quiet, accept)
 
 
 def _apply(
     name: str,
     host: list[str] | None,
     clock: list[str] | None,
+    mode: str | None,
+    reboot: bool,
     for_: str | None,
     dry_run: bool,
     exit_code: bool,
@@ -84,15 +93,19 @@ def _apply(
     quiet: bool,
     accept: bool,
 ) -> None:
-    from edgeperf import clocks
     from edgeperf.units import parse_seconds
 
     profile = _profile(name, clock)
     ttl_s = parse_seconds(for_) if for_ is not None else 0.0
+    if reboot and for_ is not None:
+        raise UsageError("--reboot and --for exclude each other: a reboot ends what would be timed", "give one of them")
 
     def flow(board: Board) -> Changes:
-        made = clocks.plan_for(board, profile)
-        return clocks.preview(board, made) if dry_run else clocks.apply(board, made, ttl_s)
+        from edgeperf import clocks
+
+        asked = profile if mode is None else clocks.in_mode(board, profile, mode)
+        made = clocks.plan_for(board, asked)
+        return clocks.preview(board, made) if dry_run else clocks.apply(board, made, ttl_s, reboot=reboot)
 
     reports = _each(host, accept, json, Ui(quiet), flow)
     if dry_run and exit_code and any(report.would_change for report in reports):
@@ -104,7 +117,7 @@ def _each(names: list[str] | None, accept: bool, json: bool, ui: Ui, flow: Calla
     from edgeperf import config
 
     def change(host: Host) -> Changes:
-        with opened(host, accept=accept) as board:
+        with opened(host, accept=accept, clocks_only=True) as board:
             return flow(board)
 
     hosts = config.require(names)
@@ -117,13 +130,18 @@ def _each(names: list[str] | None, accept: bool, json: bool, ui: Ui, flow: Calla
 
 def _show_answers(hosts: Sequence[Host], flow: Callable[[Host], R], json: bool, ui: Ui) -> list[R]:
     from edgeperf import many
-    from edgeperf.record import to_json
 
     answers = many.ask(hosts, flow)
-    ui.result(to_json(answers) if json else many.text(answers))
+    ui.result(_json(answers) if json else many.text(answers))
     if answers.exit_code:
         raise typer.Exit(answers.exit_code)
     return [answer.report for answer in answers.hosts if answer.report is not None]
+
+
+def _json(record: object) -> str:
+    from edgeperf.record import to_json  # loads much that the text does not need
+
+    return to_json(record)
 
 
 def restore(
@@ -140,10 +158,9 @@ def restore(
 
 
 def _show_changes(changes: Changes, json: bool, ui: Ui) -> None:
-    from edgeperf.record import to_json
     from edgeperf.words import changes_text
 
-    ui.result(to_json(changes) if json else changes_text(changes))
+    ui.result(_json(changes) if json else changes_text(changes))
     if changes.refused:
         raise typer.Exit(4)
 
@@ -157,7 +174,6 @@ def status(
 ) -> None:
     """Shows the board's settings, and who applied what."""
     from edgeperf import clocks, config
-    from edgeperf.record import to_json
     from edgeperf.words import status_text
 
     ui = Ui(quiet)
@@ -166,7 +182,7 @@ def status(
     if len(hosts) > 1:
 
         def look(at: Host) -> Status:
-            with opened(at, accept=accept) as board:
+            with opened(at, accept=accept, clocks_only=True) as board:
                 return clocks.status(board, wanted)
 
         _show_answers(hosts, look, json, ui)
@@ -174,6 +190,6 @@ def status(
     chosen = config.choose(host[0] if host else None)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host, accept=accept) as board:
+    with opened(chosen.host, accept=accept, clocks_only=True) as board:
         report = clocks.status(board, wanted)
-        ui.result(to_json(report) if json else status_text(report, board.transport.found))
+        ui.result(_json(report) if json else status_text(report, board.transport.found))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import getpass
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from clockprofiles.plan import ClockPlan, drift, plan
 from clockprofiles.profile import Profile
 from edgeperf.units import show_hz
 from remote import boards
-from remote.board import Board
+from remote.board import Board, leased
+from remote.errors import BoardError, LinkLost, UsageError
 from remote.types import Apply, Held, Knob, Outcome, Snapshot, Step, Undo, Value
 
 
@@ -95,26 +98,78 @@ def preview(board: Board, made: ClockPlan) -> Changes:
     return _changes(board, "plan", made.profile.name, rows, made.absent, made.notes)
 
 
-def apply(board: Board, made: ClockPlan, ttl_s: float = 0.0) -> Changes:
+def apply(board: Board, made: ClockPlan, ttl_s: float = 0.0, *, reboot: bool = False) -> Changes:
     """Applies a plan; it stays until `restore`, or until ``ttl_s`` have passed if that is not 0.
 
-    Raises BoardError when the board cannot remember what it found.
+    With ``reboot`` the board may reboot where the power mode takes one; then the rest is left, as a reboot would lose
+    it. Raises BoardError when the board cannot remember what it found.
     """
-    mode = _write(board, made.mode, ttl_s)
-    if mode:
-        found = board.transport.read(settings=True).settings
-        made = plan(made.profile, found or board.transport.found, board.transport.facts.l4t)
-    done = {outcome.knob for outcome in mode}
-    steps = tuple(step for step in made.steps if step.knob not in done)
-    kept = [Row(s.knob, s.was, s.value, "unchanged", s.why) for s in made.kept if s.knob not in done]
-    written = (*mode, *_write(board, steps, ttl_s))
-    rows = (*_rows(written, made.steps), *kept)
+    mode = _set_mode(board, made.mode, ttl_s, reboot)
+    waits = any(outcome.result == "needs-reboot" for outcome in mode)
+    if waits and reboot:
+        again = f"edgeperf apply {made.profile.name} --host {board.host.text}"
+        note = f"edgeperf does not wait for the reboot, which ends what is set for one boot only; afterwards: {again}"
+        return _changes(board, "apply", made.profile.name, _rows(mode, made.steps), (), (note,))
+    rest = after_mode(board, made) if mode else made
+    written = _write(board, rest.steps, ttl_s)
+    kept = [Row(s.knob, s.was, s.value, "unchanged", s.why) for s in rest.kept]
+    rows = (*_rows(mode, made.steps), *_rows(written, rest.steps), *kept)
     missing = tuple(outcome.knob for outcome in written if outcome.result == "absent")
-    return _changes(board, "apply", made.profile.name, rows, (*made.absent, *missing), made.notes)
+    hint = ("the power mode takes a reboot: with --reboot the board does it",) if waits else ()
+    return _changes(board, "apply", made.profile.name, rows, (*rest.absent, *missing), (*hint, *rest.notes))
 
 
-def _write(board: Board, steps: Sequence[Step], ttl_s: float) -> tuple[Outcome, ...]:
-    return board.transport.write(Apply(tuple(steps), owner(), ttl_s=ttl_s)).outcomes if steps else ()
+def _set_mode(board: Board, steps: Sequence[Step], ttl_s: float, reboot: bool) -> tuple[Outcome, ...]:
+    try:
+        return _write(board, steps, ttl_s, reboot)
+    except LinkLost:
+        if not reboot:
+            raise
+        return tuple(Outcome(s.knob, s.was, None, "needs-reboot", "it does not answer: it is rebooting") for s in steps)
+
+
+def _write(board: Board, steps: Sequence[Step], ttl_s: float, reboot: bool = False) -> tuple[Outcome, ...]:
+    if not steps:
+        return ()
+    return board.transport.write(Apply(tuple(steps), owner(), ttl_s=ttl_s, reboot=reboot)).outcomes
+
+
+def after_mode(board: Board, made: ClockPlan) -> ClockPlan:
+    """Returns the rest of a plan, made anew from what a change of power mode has left."""
+    found = board.transport.read(settings=True).settings or board.transport.found
+    return plan(replace(made.profile, nvpmodel_mode=None), found, board.transport.facts.l4t)
+
+
+@contextmanager
+def held(board: Board, made: ClockPlan) -> Iterator[tuple[ClockPlan, tuple[Outcome, ...]]]:
+    """Holds the settings of a plan for the length of a ``with``; yields the plan as it was carried out, and a row each.
+
+    Raises as `remote.board.leased`.
+    """
+    with leased(board, made.mode or made.steps, owner()) as outcomes:
+        if made.mode:
+            made = after_mode(board, made)
+            more = board.transport.write(Apply(made.steps, owner(), lease=True))  # the same lease, put back as one
+            outcomes = (*outcomes, *more.outcomes)
+        yield made, outcomes
+
+
+def in_mode(board: Board, profile: Profile, mode: str) -> Profile:
+    """Returns the profile with another power mode. Raises UsageError with those that the board has."""
+    knob = board.transport.found.knobs.get("nvpmodel.mode")
+    names = ", ".join(map(str, knob.choices)) if knob is not None else ""
+    if knob is None or not names:
+        raise UsageError(f"{board.host.text} has no power modes", "leave out --mode")
+    if mode not in knob.choices:
+        near = difflib.get_close_matches(mode.upper(), [str(name) for name in knob.choices], 1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"{board.host.text} has no power mode {mode!r}", f"{guess}it has {names}")
+    if knob.error:
+        raise BoardError(
+            f"{board.host.text}: the power mode in force cannot be told ({knob.error}), so none is set",
+            "see `edgeperf doctor`",
+        )
+    return replace(profile, nvpmodel_mode=mode)
 
 
 def restore(board: Board, *, force: bool = False) -> Changes:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeperf import doctor_texts
 from edgeperf.clocks import held_by
+from edgeperf.doctor_texts import Finding, Texts
 from edgeperf.power import choose_total
 from edgeperf.units import show_bytes
 from remote import boards
 from remote.board import Board
+from remote.hosts import Ssh
+from remote.types import Knob
 
 PACKAGES = ("edgeperf", "clockprofiles", "engines", "remote")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at. ``mark`` is ``ok``, ``note`` or ``problem``."""
-
-    subject: str
-    mark: str
-    found: str
-    advice: str = ""
+_LITTLE_BYTES = 2 * 10**9  # an engine with its model takes several hundred MB
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,32 @@ class Examination:
 def examine(board: Board) -> Examination:
     """Returns what was found. A board that could be examined at all is a success, whatever was found."""
     facts = board.transport.facts
-    findings = (*_machine(board), *_knobs(board), *_power(board), _installation())
+    here_s = time.time()
+    texts = board.transport.read(doctor_texts.PATHS).texts
+    findings = (
+        *_reached(board, here_s),
+        *_machine(board, texts),
+        *doctor_texts.software(texts, facts.simulated),
+        *_knobs(board),
+        *_holders(board),
+        *doctor_texts.others(texts),
+        *doctor_texts.throttling(texts),
+        *_power(board),
+        *doctor_texts.voltage(texts),
+        _installation(),
+    )
     return Examination(1, "doctor", facts.simulated, board.host.text, board.spec.name, facts.l4t, findings)
 
 
-def _machine(board: Board) -> Iterator[Finding]:
+def _reached(board: Board, here_s: float) -> Iterator[Finding]:
+    facts = board.transport.facts
+    if isinstance(board.host, Ssh):
+        yield Finding("reached", "ok", f"over SSH as {facts.user}; its host key is known")
+    if not facts.simulated:  # a twin's calendar is as invented as its board
+        yield doctor_texts.clock(facts.wall_s, here_s)
+
+
+def _machine(board: Board, texts: Texts) -> Iterator[Finding]:
     facts = board.transport.facts
     known = board.spec.name != "generic-linux"
     yield Finding("board", "ok" if known else "note", f"{board.spec.name}: {facts.model}")
@@ -57,21 +74,50 @@ def _machine(board: Board) -> Iterator[Finding]:
     )
     yield Finding("kernel", "ok", facts.kernel or "unknown")
     yield Finding("processor", "ok", f"{facts.cpus} cores {facts.cpu_model}".strip())
-    yield Finding("memory", "ok", show_bytes(facts.memory_bytes) if facts.memory_bytes else "unknown")
+    yield doctor_texts.memory(texts, facts.memory_bytes)
+    yield _disk(facts.cache, facts.cache_free_bytes)
     yield Finding("python", "ok", facts.python)
     if facts.root:
         yield Finding("root", "ok", "settings can be written")
     else:
         advice = "log in as root, or run edgeperf as root on this machine; without it clocks float"
+        if isinstance(board.host, Ssh):
+            advice = f"edgeperf hosts setup {board.host.text}; without it clocks float"
         yield Finding("root", "problem", f"{facts.user} may not write settings", advice)
+
+
+def _disk(folder: str, free_bytes: int) -> Finding:
+    found = f"{show_bytes(free_bytes)} free for {folder}"
+    if free_bytes >= _LITTLE_BYTES:
+        return Finding("disk", "ok", found)
+    return Finding("disk", "note", found, "models and engines are kept there, several hundred MB each: free some space")
 
 
 def _knobs(board: Board) -> Iterator[Finding]:
     found = board.transport.found
-    unreadable = [knob for knob in found.knobs.values() if knob.error]
-    yield Finding("settings", "ok" if found.knobs else "note", f"{len(found.knobs)} found, {len(found.absent)} absent")
-    for knob in unreadable:
-        yield Finding(knob.id, "problem", f"{knob.path}: {knob.error}", "is the programs' user allowed to read it?")
+    wrong = [knob for knob in found.knobs.values() if knob.error]
+    asleep = [knob.id for knob in wrong if knob.error == "EBUSY"]
+    yield Finding("settings", "ok" if found.knobs else "note", f"{len(found.knobs)} found")
+    if found.absent:
+        yield Finding("settings absent", "ok", ", ".join(found.absent))
+    if asleep:
+        yield Finding("settings asleep", "ok", f"{', '.join(asleep)}: their cores are off")
+    for knob in wrong:
+        if knob.error != "EBUSY":
+            advice = "is the programs' user allowed to read it?"
+            yield Finding(knob.id, "problem", f"unreadable: {knob.error} at {knob.path}", advice)
+    if "nvpmodel.mode" in found.knobs:
+        yield _mode(found.knobs["nvpmodel.mode"])
+
+
+def _mode(knob: Knob) -> Finding:
+    if knob.value is None:
+        return Finding("power mode", "note", "it cannot be told", "telling it takes root on some releases")
+    others = [str(name) for name in knob.choices if name != knob.value]
+    return Finding("power mode", "ok", f"{knob.value}; others: {', '.join(others)}" if others else str(knob.value))
+
+
+def _holders(board: Board) -> Iterator[Finding]:
     journal = board.transport.journal
     if journal.apply is not None:
         undo = f"edgeperf restore --host {board.host.text}"

@@ -37,6 +37,7 @@ class Window:
     effective: Rates
     seen_hz: Mapping[str, Sequence[float | None]]
     conditions: Mapping[str, Any]
+    power_expected: bool
     rail_series: tuple[Series, ...]
     seconds: float
 
@@ -54,7 +55,8 @@ def window(
     images = run.iterations * run.batch
     speed = stats.throughput(images, 0.0, images / rate, run.latencies_s) if rate else None
     rail_series = tuple(item for item in series if item.id in rails)
-    found = _power(run, rail_series, power.choose_total(totals, rails), rails)
+    total = power.choose_total(totals, rails)
+    found = _power(run, rail_series, total, rails)
     measured = found if isinstance(found, power.Power) else None
     watts = measured.total if measured else None
     readings = {item.id: _cut(item, run.start_s, run.stop_s) for item in series if item.id not in rails}
@@ -71,6 +73,7 @@ def window(
         effective=Rates(*(_middle(seen.get(name, ())) for name in CLOCKS)),
         seen_hz=seen,
         conditions=_conditions(readings),
+        power_expected=total is not None and not run.power_missing,
         rail_series=rail_series,
         seconds=seconds,
     )
@@ -169,7 +172,7 @@ def evidence(
 ) -> Evidence:
     """Returns what the verdict is to be made from."""
     measured = found.measured
-    lost = found.power_missing if found.rail_series and not run.power_missing else None
+    lost = found.power_missing if found.power_expected else None
     return Evidence(
         window_s=max(0.0, found.seconds),
         power_missing=lost or "",

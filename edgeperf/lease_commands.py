@@ -19,7 +19,7 @@ def show(host: HostOption = None, json: JsonOption = False, accept: AcceptOption
     from edgeperf import config, leases
     from edgeperf.record import to_json
 
-    with opened(config.choose(host).host, accept=accept) as board:
+    with opened(config.choose(host).host, accept=accept, clocks_only=True) as board:
         holding = leases.show(board)
     Ui().result(to_json(holding) if json else leases.text(holding))
 
@@ -32,7 +32,7 @@ def break_(host: HostOption = None, json: JsonOption = False, accept: AcceptOpti
     from edgeperf.words import changes_text
 
     (chosen,) = config.require([host] if host is not None else None)
-    with opened(chosen, accept=accept) as board:
+    with opened(chosen, accept=accept, clocks_only=True) as board:
         changes = leases.end(board)
     Ui().result(to_json(changes) if json else changes_text(changes))
     if changes.refused:

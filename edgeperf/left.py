@@ -63,6 +63,8 @@ class Left:
     @classmethod
     def parse(cls, text: str) -> Left:
         """Returns what `text` made. Raises BoardError for what is none, such as a job of another program."""
+        if not text:
+            raise BoardError("no measurement runs there that could be picked up", "see `edgeperf results list`")
         try:
             data = json.loads(text)
             return cls(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from edgeperf.ui import Ui
 from edgeperf.units import parse_seconds
-from remote.access import Access
+from remote.access import PASSWORD_VARIABLE, Access
 from remote.channel import Pulse
 
 _TERMINAL = threading.Lock()
@@ -23,6 +23,7 @@ def access(
     *,
     accept_new_host_key: bool = False,
     meet: bool = False,
+    clocks_only: bool = False,
     resume: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> Access:
@@ -39,8 +40,9 @@ def access(
             parse_seconds(environment.get("EDGEPERF_GRACE", "60s")),
         ),
         accept_new_host_key=accept_new_host_key,
+        clocks_only=clocks_only,
         resume=resume,
-        sudo_password=environment.get("EDGEPERF_SUDO_PASSWORD", ""),
+        sudo_password=environment.get(PASSWORD_VARIABLE, ""),
         ask=_password if asking else None,
         confirm=_confirm if asking and meet else None,
         progress=Ui().progress if sys.stderr.isatty() else None,

@@ -33,6 +33,12 @@ ExitCodeOption = Annotated[
 ClockOption = Annotated[
     list[str] | None, typer.Option("--clock", metavar="K=V", help="Another clock: cpu, gpu or emc, as gpu=844.8MHz.")
 ]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", metavar="NAME", help="Set this power mode first; `doctor` lists the board's.")
+]
+RebootOption = Annotated[
+    bool, typer.Option("--reboot", help="Let the board reboot where the power mode takes it; nobody waits for it.")
+]
 ForOption = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="Put back by the board itself after this time: 30m.")
 ]
@@ -48,10 +54,12 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dit
 
 
 @contextmanager
-def opened(host: Host, *, engines: bool = False, accept: bool = False, resume: bool = False) -> Iterator[Board]:
+def opened(
+    host: Host, *, engines: bool = False, accept: bool = False, clocks_only: bool = False, resume: bool = False
+) -> Iterator[Board]:
     """Opens a board; with ``engines`` a twin can also run networks, with ``accept`` a new host key is taken.
 
-    With ``resume`` it is the connection that was lost that is taken up again.
+    With ``clocks_only`` nothing is run on the board; with ``resume`` the connection that was lost is taken up again.
     """
     from edgeperf.config import cache_folder
     from edgeperf.login import access
@@ -63,10 +71,17 @@ def opened(host: Host, *, engines: bool = False, accept: bool = False, resume: b
         from engines.simulated.programs import programs as simulated
 
         programs = simulated()
-    if isinstance(host, Ssh):  # what shows the result is loaded while the network is waited for
-        Thread(target=import_module, args=["edgeperf.words"], daemon=True).start()
-    with open_board(host, programs, cache_folder(), access(accept_new_host_key=accept, resume=resume)) as board:
+    if isinstance(host, Ssh):
+        Thread(target=_load_ahead, daemon=True).start()
+    allowed = access(accept_new_host_key=accept, clocks_only=clocks_only, resume=resume)
+    with open_board(host, programs, cache_folder(), allowed) as board:
         yield board
+
+
+def _load_ahead() -> None:
+    """Loads what shows a result while the network is waited for; what connects comes first, for it is waited for."""
+    for name in ("remote.ssh", "edgeperf.clocks", "edgeperf.words", "rich.console", "rich.table"):
+        import_module(name)
 
 
 def clock_overrides(pairs: list[str] | None) -> dict[str, str]:
