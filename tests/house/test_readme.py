@@ -1,4 +1,4 @@
-"""The README's commands run, and print what it shows."""
+"""The README's commands run and print what it shows; the documents cover what there is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ import re
 import shlex
 import subprocess
 import sysconfig
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import unified_diff
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
+import typer
 
+from edgeperf.cli import app
+from edgeperf.record import Bench
 from engines import models
 from engines.emit.onnx import emit_onnx
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOMS = ("edgeperf", "clockprofiles", "engines", "remote")
 EDGEPERF = Path(sysconfig.get_path("scripts")) / "edgeperf"
 
 
@@ -99,6 +105,42 @@ def test_every_command_of_the_readme_prints_what_the_readme_shows(tmp_path: Path
         if said:
             complaints.append(f"$ {shown.command}\n{said}")
     assert not complaints, "\n\n".join(complaints)
+
+
+def named_fields(record: type) -> Iterator[str]:
+    """The names of a record's fields, and of those of the records in it."""
+    types = get_type_hints(record)
+    for item in fields(record):
+        yield item.name
+        for kind in (types[item.name], *get_args(types[item.name])):
+            if is_dataclass(kind):
+                yield from named_fields(kind if isinstance(kind, type) else type(kind))
+
+
+def test_every_field_of_a_result_is_explained() -> None:
+    explained = set(re.findall(r"`(\w+)`|\b\w+\.(\w+)`", (ROOT / "docs/result.md").read_text("utf-8")))
+    assert sorted(set(named_fields(Bench)) - {word for pair in explained for word in pair}) == []
+
+
+def command_lines(group: object, above: str) -> Iterator[str]:
+    for name, command in getattr(group, "commands", {}).items():
+        line = f"{above} {name}"
+        yield from command_lines(command, line) if hasattr(command, "commands") else [line]
+
+
+def test_every_command_is_in_the_readme() -> None:
+    told = set(re.findall(r"[a-z]+", README.replace("`", " ")))
+    lines = list(command_lines(typer.main.get_command(app), "edgeperf"))
+    assert len(lines) > 20
+    assert [line for line in lines if not set(line.split()) <= told] == []
+
+
+def test_every_variable_of_the_environment_is_documented() -> None:
+    documents = "\n".join(document.read_text("utf-8") for document in DOCUMENTS)
+    sources = "\n".join(file.read_text("utf-8") for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+    read = set(re.findall(r"EDGEPERF_[A-Z_]+", sources))
+    assert read
+    assert read - set(re.findall(r"EDGEPERF_[A-Z_]+", documents)) == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
