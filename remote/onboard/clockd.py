@@ -149,6 +149,7 @@ class Clockd(Program):
         steps = [self.settings.check(step) for step in request["steps"]]
         with self._journal() as journal:
             self._refuse_others(journal)
+            self._refuse_below_lease(kind)
             layer = journal.open_layer(kind, owner, ttl_s)
             self.settings.remember(layer, steps)
             journal.save()
@@ -168,14 +169,18 @@ class Clockd(Program):
             hint = "wait for it to end, or end it: edgeperf lease break"
             raise Fault("held", "the board is held by a measurement of %s" % lease["owner"], hint)
 
+    def _refuse_below_lease(self, kind: str) -> None:
+        """Raises Fault for a change of what lies below a lease: the lease would put back what it found there."""
+        if kind == "apply" and self._leased:
+            raise Fault("held", "a measurement is running on the board", "wait for it to end")
+
     def _undo(self, request: "dict[str, Any]") -> "dict[str, Any]":
         kind = "lease" if request["lease"] else "apply"
         if not self.system.is_root():
             raise Fault("board", "only root knows what was applied to this board, and can put it back", ROOT)
         with self._journal() as journal:
             self._refuse_others(journal)
-        if kind == "apply" and self._leased:
-            raise Fault("held", "a measurement is running on the board", "wait for it to end")
+        self._refuse_below_lease(kind)
         return {"outcomes": self._end(kind, bool(request["force"])), "lease": ""}
 
     def _break(self, request: "dict[str, Any]") -> "dict[str, Any]":

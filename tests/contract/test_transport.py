@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.errors import EngineError, UsageError
+from remote.errors import EngineError, LeaseHeld, UsageError
 from remote.transport import Transport
 from remote.types import Apply, Blob, Ended, Job, Line, Sampling, Series, Step, Undo
 from tests.contract.backends import BACKENDS, Backend
@@ -166,6 +166,15 @@ def test_a_lease_ends_with_its_undo_and_nests_in_an_apply(board: Transport) -> N
     board.write(Undo(lease=lease))
     assert value(board, "cpu0.governor") == board.found.knobs["cpu0.governor"].value
     assert value(board, "cpu0.max") == rate(board)
+
+
+def test_what_lies_below_a_lease_is_not_changed_until_it_ends(board: Transport) -> None:
+    lease = board.write(Apply((step("cpu0.governor", "userspace"),), "me", lease=True)).lease
+    for change in (Apply((step("cpu0.max", rate(board)),), "me"), Undo()):
+        with pytest.raises(LeaseHeld):
+            board.write(change)
+    board.write(Undo(lease=lease))
+    assert value(board, "cpu0.governor") == board.found.knobs["cpu0.governor"].value
 
 
 def test_a_lease_ends_with_its_connection(backend: Backend) -> None:
