@@ -33,10 +33,12 @@ RUNTIME = """import os, time
 __version__ = "1.0"
 class SessionOptions: pass
 class InferenceSession:
+    runs = 0
     def __init__(self, path, options, providers): pass
     def get_inputs(self): return []
     def run(self, names, feeds):
-        os.path.exists(MARK) or open(MARK, "w").close()
+        self.runs += 1
+        if self.runs == 20: open(MARK, "w").close()
         time.sleep(0.002)
 MARK = __file__ + ".runs"
 """
