@@ -28,6 +28,9 @@ SECONDS = 12.0
 ATTACH = "edgeperf attach --host board"
 NODES = "sys/devices/system/cpu/cpu0/cpufreq"
 
+# Real processes killed in real time: too much of a matter of pace for every commit on a shared machine.
+pytestmark = pytest.mark.soak
+
 # Stand-ins for ONNX Runtime and NumPy on the board: what runs there does not matter here, and its Python has neither.
 RUNTIME = """import os, time
 __version__ = "1.0"
