@@ -13,6 +13,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 from engines.network import BatchNorm, Layer, Shape
+from engines.onboard import weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,6 @@ INPUT_VALUE = 0.7
 
 _SMALL = 0.01
 _SPREAD = 0.05
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,4 @@ def _moments(layer: Layer, shapes: tuple[Shape, ...]) -> tuple[tuple[float, ...]
 
 def draw(wanted: Recipe) -> tuple[NDArray[np.float32], ...]:
     """Returns the float32 arrays of ``wanted``."""
-    import numpy as np
-
-    generator = np.random.RandomState(wanted.seed)
-    arrays = []
-    for shape, mean, deviation in wanted.arrays:
-        flat = np.empty(prod(shape), np.float32)
-        # In pieces: the generator makes float64, which would triple the memory that a layer needs.
-        for start in range(0, flat.size, _CHUNK):
-            piece = flat[start : start + _CHUNK]
-            piece[:] = mean + deviation * generator.standard_normal(piece.size)
-        arrays.append(flat.reshape(shape))
-    return tuple(arrays)
+    return tuple(weights.draw(wanted.seed, wanted.arrays))

@@ -1,12 +1,17 @@
 """Network -> ONNX file that TensorRT 7.1 to 11 and ONNX Runtime all load: opset 11, IR 6, static batch.
 
-Inputs and outputs are float32. At ``fp16`` the graph in between is typed float16, with a Cast at either end.
+Inputs and outputs are float32. At ``fp16`` the graph in between is typed float16, with a Cast at either end and around
+LRN, which computes in float32: it squares, and 256 squared is more than float16 holds.
 Dropout is left out: it does nothing at inference.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +35,12 @@ from engines.network import (
     Softmax,
     inputs_of,
 )
-from engines.weights import draw, recipe
+from engines.onboard import onnx_file
+from engines.weights import recipe
 from remote.errors import UsageError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+    from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 OPSET = 11
 IR_VERSION = 6
@@ -48,56 +53,70 @@ def emit_onnx(network: Network, batch: int, precision: Precision, seed: int, pat
 
     Raises UsageError for a layer that cannot be written.
     """
-    path.write_bytes(build(network, batch, precision, seed).SerializeToString(deterministic=True))
+    text = skeleton(network, batch, precision, seed)
+    with path.open("wb") as file:
+        onnx_file.write(file, text)
 
 
-def build(network: Network, batch: int, precision: Precision, seed: int) -> ModelProto:
-    """Returns what `emit_onnx` writes."""
-    import numpy as np
-    from onnx import TensorProto, helper
+def skeleton(network: Network, batch: int, precision: Precision, seed: int) -> str:
+    """Returns the file that `emit_onnx` writes without its weights, from which `engines.onboard.onnx_file` writes it.
+
+    Raises UsageError for a layer that cannot be written.
+    """
+    from onnx import GraphProto, ModelProto, TensorProto, helper
 
     shapes = network.shapes(batch)
     half = precision == "fp16"
     inner = {name: f"{name}/fp16" for name in (*(i.name for i in network.inputs), *network.outputs) if half}
     nodes = [_cast(i.name, inner[i.name], TensorProto.FLOAT16) for i in network.inputs if half]
-    model = helper.make_model(
-        helper.make_graph(
-            [], network.name, _values((i.name for i in network.inputs), shapes), _values(network.outputs, shapes)
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="edgeperf",
-    )
+    weights: list[dict[str, Any]] = []
     for index, layer in enumerate(network.layers):
         inputs = inputs_of(layer, shapes)
         reads = [inner.get(name, name) for name in layer.inputs]
         if isinstance(layer, Dropout) and layer.name not in network.outputs:
             inner[layer.name] = reads[0]
             continue
-        for number, array in enumerate(draw(recipe(layer, inputs, seed, index))):
-            reads.append(f"{layer.name}/w{number}")
-            # Filled in place: every way to hand a finished tensor over would copy hundreds of megabytes.
-            _fill(model.graph.initializer.add(), reads[-1], array.astype("<f2" if half else "<f4", copy=False))
+        wanted = recipe(layer, inputs, seed, index)
+        names = [f"{layer.name}/w{number}" for number in range(len(wanted.arrays))]
+        if names:
+            weights.append({"names": names, "type": "f2" if half else "f4", **asdict(wanted)})
         if isinstance(layer, Reshape):
-            reads.append(f"{layer.name}/shape")
-            _fill(model.graph.initializer.add(), reads[-1], np.array(shapes[layer.name], "<i8"))
-        nodes += _nodes(layer, inputs, reads, inner.get(layer.name, layer.name))
+            names = [f"{layer.name}/shape"]
+            weights.append({"names": names, "type": "i8", "values": [shapes[layer.name]]})
+        makes = inner.get(layer.name, layer.name)
+        made = _nodes(layer, inputs, [*reads, *names], makes)
+        nodes += _in_single(made, layer.name, reads[0], makes) if half and isinstance(layer, LRN) else made
     nodes += [_cast(inner[name], name, TensorProto.FLOAT) for name in network.outputs if half]
-    model.graph.node.extend(nodes)
-    return model
+    ends = GraphProto(input=_values((i.name for i in network.inputs), shapes), output=_values(network.outputs, shapes))
+    parts: tuple[ModelProto | GraphProto, ...] = (
+        ModelProto(ir_version=IR_VERSION, producer_name="edgeperf"),
+        GraphProto(node=nodes, name=network.name),
+        ends,
+        ModelProto(opset_import=[helper.make_opsetid("", OPSET)]),
+    )
+    return json.dumps({"onnx": onnx_file.FORMAT, "parts": [_packed(part) for part in parts], "weights": weights})
+
+
+def _packed(part: ModelProto | GraphProto) -> str:
+    return base64.b64encode(zlib.compress(part.SerializeToString(deterministic=True), 9)).decode()
+
+
+def _in_single(made: Iterable[NodeProto], name: str, reads: str, makes: str) -> Iterator[NodeProto]:
+    """Yields the nodes ``made`` of a half precision layer with casts around them, so that they compute in float32."""
+    from onnx import TensorProto
+
+    wide, done = f"{name}/fp32", f"{name}/made"
+    yield _cast(reads, wide, TensorProto.FLOAT)
+    for node in made:
+        node.input[0], node.output[0] = wide, done
+        yield node
+    yield _cast(done, makes, TensorProto.FLOAT16)
 
 
 def _values(names: Iterable[str], shapes: dict[str, Shape]) -> list[ValueInfoProto]:
     from onnx import TensorProto, helper
 
     return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in names]
-
-
-def _fill(tensor: TensorProto, name: str, array: NDArray[Any]) -> None:
-    """Makes ``tensor`` the initializer ``name``; ``array`` is little-endian float16, float32 or int64."""
-    types = {"f2": tensor.FLOAT16, "f4": tensor.FLOAT, "i8": tensor.INT64}
-    tensor.name, tensor.data_type, tensor.raw_data = name, types[array.dtype.str[1:]], array.tobytes()
-    tensor.dims.extend(array.shape)
 
 
 def _cast(source: str, target: str, to: int) -> NodeProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import time
 from collections.abc import Callable
 from itertools import product
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.cost import Precision
-from engines.emit.onnx import build, emit_onnx
+from engines.emit.onnx import emit_onnx, skeleton
 from engines.network import (
     LRN,
     BatchNorm,
@@ -39,6 +40,7 @@ from engines.network import (
     inputs_of,
 )
 from engines.networks import BUILTIN
+from engines.onboard import onnx_file
 from engines.weights import INPUT_VALUE, draw, recipe
 from remote.errors import UsageError
 
@@ -152,6 +154,15 @@ def run(model: bytes | str, data: Array) -> Array:
     return np.asarray(session.run(None, {session.get_inputs()[0].name: data})[0])
 
 
+def build(network: Network, batch: int, precision: Precision, seed: int) -> onnx.ModelProto:
+    """Returns what is written, once ONNX itself has written the same bytes for it."""
+    out = io.BytesIO()
+    onnx_file.write(out, skeleton(network, batch, precision, seed))
+    model = onnx.load_model_from_string(out.getvalue())
+    assert model.SerializeToString(deterministic=True) == out.getvalue()
+    return model
+
+
 def emitted(network: Network, data: Array, precision: Precision = "fp32", seed: int = 0) -> Array:
     model = build(network, len(data), precision, seed)
     onnx.checker.check_model(model, full_check=True)
@@ -221,6 +232,16 @@ def test_lrn_divides_alpha_by_the_window() -> None:
     data = np.full((1, 3, 1, 1), 2.0, np.float32)
     found = emitted(single(LRN("n", ("x",), size=3, alpha=0.75, beta=0.5, k=1.0), 3, 1, 1), data).ravel()
     assert found == pytest.approx([2 / 3**0.5, 2 / 4**0.5, 2 / 3**0.5])  # two, three and two squares of 4 in reach
+
+
+def test_lrn_does_not_overflow_in_half_precision() -> None:
+    data = np.full((1, 3, 1, 1), 1000.0, np.float32)  # squared: a million, and float16 ends at 65504
+    network = single(LRN("n", ("x",), size=3, alpha=0.75, beta=0.5, k=1.0), 3, 1, 1)
+    assert emitted(network, data, "fp16").ravel() == pytest.approx(emitted(network, data).ravel(), rel=2e-3)
+    types = dict.fromkeys(("x", "n"), onnx.TensorProto.FLOAT)
+    nodes = build(network, 1, "fp16", 0).graph.node
+    types |= {node.output[0]: node.attribute[0].i for node in nodes if node.op_type == "Cast"}
+    assert [types[node.input[0]] for node in nodes if node.op_type == "LRN"] == [onnx.TensorProto.FLOAT]
 
 
 # --- properties -------------------------------------------------------------------------------------------------------

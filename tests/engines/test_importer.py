@@ -12,14 +12,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engines.cost import cost, total
-from engines.emit.onnx import emit_onnx
-from engines.importer import read_onnx
-from engines.network import Network, Shape
+from engines.cost import Precision, cost, total
+from engines.emit.onnx import emit_onnx, skeleton
+from engines.importer import read_onnx, read_skeleton
+from engines.network import FullyConnected, Input, Network, Reshape, Shape
 from engines.networks import BUILTIN
 from remote.errors import UsageError
 
 Dims = Sequence[int | str | None]
+RELU = helper.make_node("Relu", ["x"], ["y"])
 
 
 def save(
@@ -231,3 +232,111 @@ def test_what_is_not_a_file_is_named(place: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(path)
     assert str(path) in str(caught.value)
+
+
+# --- open dimensions --------------------------------------------------------------------------------------------------
+
+
+def typed(path: Path, **types: int) -> Path:
+    """Gives inputs of the model at ``path`` other types."""
+    model = onnx.load(path)
+    for value in model.graph.input:
+        value.type.tensor_type.elem_type = types.get(value.name, TensorProto.FLOAT)
+    onnx.save(model, path)
+    return path
+
+
+def test_shapes_fill_in_what_the_file_leaves_open(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("Add", "x z")], {"x": ("N", 3, "h", None), "z": ("N", 3, "h", 1)}, rank=4)
+    network = read_onnx(path, 2, {"x": (2, 3, 8, 9)}).network
+    assert network.shapes(2) == {"x": (2, 3, 8, 9), "z": (2, 3, 8, 1), "y": (2, 3, 8, 9)}  # h is 8 everywhere
+
+
+def test_a_first_dimension_of_another_name_may_be_given_a_length_of_its_own(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("MatMul", "x z")], {"x": ("N", 4), "z": ("k", "m")})
+    assert read_onnx(path, 2, {"z": (4, 5)}).network.shapes(2)["y"] == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "what", "hint"),
+    [
+        ({}, "dimension 2 (h) of input 'x' is not known", "--shape x:2x3x?x? --shape image:2x?"),
+        ({"x": (2, 3, 8, 8)}, "dimension 1 of input 'image' is not known", "--shape image:2x?"),
+        ({"imgae": (2, 3)}, "it has no input 'imgae'", "Did you mean 'image'? Its inputs are x, image."),
+        ({"x": (2, 3, 8)}, "input 'x' has 4 dimensions, --shape gives it 3 (2x3x8)", "x:?x3x?x?"),
+        ({"x": (2, 4, 8, 8)}, "dimension 1 of input 'x' is 3, --shape gives it 4", "The file fixes it"),
+        ({"x": (5, 3, 8, 8)}, "dimension 0 (N) of input 'x' is 2, --shape gives it 5", "The batch"),
+        ({"x": (2, 3, 8, 8), "image": (5, 4)}, "dimension 0 (N) of input 'image' is 2, --shape gives it 5", "agree"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_explained(shapes: dict[str, Shape], what: str, hint: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [RELU], {"x": ("N", 3, "h", "w"), "image": ("N", None)}, rank=4)
+    with pytest.raises(UsageError) as caught:
+        read_onnx(path, 2, shapes)
+    assert caught.value.what == f"{path}: {what}"
+    assert hint in caught.value.hint
+
+
+def test_the_batch_of_a_file_without_names_must_agree_too(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [RELU], {"x": (None, None)})
+    assert read_onnx(path, 2, {"x": (2, 3)}).network.shapes(2)["y"] == (2, 3)
+    with pytest.raises(UsageError, match="dimension 0 of input 'x'"):
+        read_onnx(path, 2, {"x": (1, 3)})
+
+
+def test_inputs_of_integers_and_booleans_are_read(tmp_path: Path) -> None:
+    nodes = [node("Gather", "w ids", "g"), node("Where", "yes g g")]
+    path = save(tmp_path / "m.onnx", nodes, {"ids": ("N", 7), "yes": ("N", 7, 1)}, {"w": (100, 16)}, rank=3)
+    network = read(typed(path, ids=TensorProto.INT64, yes=TensorProto.BOOL), 3)
+    assert [(i.name, i.shape, i.dtype) for i in network.inputs] == [("ids", (7,), "int64"), ("yes", (7, 1), "bool")]
+    assert network.shapes(3)["y"] == (3, 7, 16)
+
+
+def test_a_vector_of_integers_is_a_shape_and_says_nothing_of_the_batch(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("Expand", "x shape")], {"shape": (3,), "x": ("N", 4, 5)}, rank=3)
+    network = read(typed(path, shape=TensorProto.INT64), 2)
+    assert network.shapes(2)["y"] == (2, 4, 5)  # it is fed with ones
+    assert [(i.name, i.batched) for i in network.inputs] == [("shape", False), ("x", True)]
+
+
+def test_reshapes_that_depend_on_the_batch_are_followed(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s first", "n"),
+        node("Concat", "n rest", "t", axis=0),
+        node("Reshape", "x t"),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ("N", 4, 6)}, first=[0], rest=[-1, 3])
+    assert read(path, 5).shapes(5)["y"] == (5, 8, 3)
+
+
+def test_a_file_of_half_precision_weights_is_typed_so(tmp_path: Path) -> None:
+    network = BUILTIN["googlenet"]()
+    for precision in ("fp32", "fp16"):
+        emit_onnx(network, 1, precision, 0, tmp_path / "g.onnx")
+        assert read_onnx(tmp_path / "g.onnx", 1).typed == precision
+    assert read_onnx(save(tmp_path / "m.onnx", [RELU], {"x": (1, 3)}), 1).typed == "fp32"
+
+
+# --- skeletons --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_skeleton_is_the_network_of_its_file(precision: Precision, tmp_path: Path) -> None:
+    network = BUILTIN["googlenet"]()
+    emit_onnx(network, 4, precision, 0, tmp_path / "googlenet.onnx")
+    assert read_skeleton(skeleton(network, 4, precision, 0)) == read(tmp_path / "googlenet.onnx", 4)
+
+
+def test_a_skeleton_keeps_shapes_that_are_numbers() -> None:
+    layers = (Reshape("r", ("x",), (2, 6)), FullyConnected("f", ("r",), 5))
+    text = skeleton(Network("net", (Input("x", (3, 4)),), layers, ("f",)), 2, "fp32", 0)
+    assert read_skeleton(text).shapes(2)["f"] == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"onnx": 2}', '{"onnx": 1, "parts": ["", "", "", ""], "weights": []}']
+)
+def test_what_is_no_skeleton_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="skeleton"):
+        read_skeleton(text)

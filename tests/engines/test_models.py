@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engines.emit.onnx import emit_onnx
-from engines.models import load, names
+from engines.models import FedInput, load, names, parse_shapes
 from engines.network import Conv, Input, Network
 from remote.errors import UsageError
 
@@ -49,3 +51,41 @@ def test_a_file_is_a_model_and_its_digest_follows_its_bytes(tmp_path: Path) -> N
         assert model.network.shapes(2)["conv"] == (2, 4, 6, 6)
         digests.add(model.digest)
     assert len(digests) == 2
+
+
+def test_a_model_knows_what_it_is_fed_with() -> None:
+    assert load("alexnet", 8).inputs == (FedInput("data", (8, 3, 227, 227), "float32"),)
+
+
+def test_the_inputs_of_a_built_in_network_are_fixed() -> None:
+    with pytest.raises(UsageError, match="alexnet"):
+        load("alexnet", 1, {"data": (1, 3, 64, 64)})
+
+
+def test_shapes_are_read() -> None:
+    assert parse_shapes(["image:1x3x224X224", " a:0:7 "]) == {"image": (1, 3, 224, 224), "a:0": (7,)}
+    assert parse_shapes([]) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "x:", ":1x3", "x:1x?", "x:1x0", "x:-1x3", "x:1,3", "x:1x", "x:\u0662", "x:1.5"]
+)
+def test_junk_for_a_shape_is_shown_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_shapes([text])
+    assert repr(text) in caught.value.what
+    assert "image:1x3x224x224" in caught.value.hint
+
+
+def test_a_shape_given_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="twice for input 'x'"):
+        parse_shapes(["x:1x2", "x:1x3"])
+
+
+@given(text=st.text())
+def test_any_text_is_a_shape_or_refused(text: str) -> None:
+    try:
+        (dims,) = parse_shapes([text]).values()
+    except UsageError:
+        return
+    assert min(dims) > 0
