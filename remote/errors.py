@@ -8,7 +8,11 @@ EdgeperfError
 |  |- KnobRefused        4
 |  '- LeaseHeld          4   transient
 |- EngineError           5   building or running a network
-|  '- OutOfMemory        5
+|  |- OutOfMemory        5
+|  |- PlanMismatch       5
+|  |- UnsupportedModel   5
+|  |- DeviceDenied       5
+|  '- ToolMissing        5
 '- Interrupted         130   Ctrl-C
 """
 
@@ -74,6 +78,22 @@ class EngineError(EdgeperfError):
 
 class OutOfMemory(EngineError):
     """A network does not fit the board's memory."""
+
+
+class PlanMismatch(EngineError):
+    """An engine was built by another TensorRT or for another device."""
+
+
+class UnsupportedModel(EngineError):
+    """A network has something in it that this toolchain cannot do."""
+
+
+class DeviceDenied(EngineError):
+    """The board's GPU cannot be used: no permission, no driver, or none there."""
+
+
+class ToolMissing(EngineError):
+    """Software that is needed on the board is not there, or is not the right one."""
 
 
 class Interrupted(EdgeperfError):
