@@ -22,40 +22,57 @@ class Interrupt(object):
         self.seen = True
 
 
-def measure(run: Callable[[], Any], request: Dict[str, Any], interrupt: Interrupt, say: Say) -> None:
-    """Says ``warm``, ``start``, ``stop`` and ``latencies`` (seconds per run).
+class Batches(object):
+    """What is run batch by batch; this one has each batch done before the next is begun.
 
-    Runs ``iterations`` times where that is given, else for ``duration_s`` and at least ``min_iterations`` times.
+    ``latencies_s`` and ``host_s`` hold a number for every batch that is done; ``host_s`` stays empty where the
+    latencies are host times themselves.
     """
-    count = 0
-    until_s = clock() + request["warmup_s"]
-    while not interrupt.seen and (count == 0 or clock() < until_s):
-        run()
-        count += 1
-    say("warm", t_s=clock(), iterations=count)
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self.latencies_s: List[float] = []
+        self.host_s: List[float] = []
+        self._run = run
+
+    def submit(self) -> None:
+        """Begins another batch, waiting for an earlier one where as many as can be are under way."""
+        begin_s = clock()
+        self._run()
+        self.latencies_s.append(clock() - begin_s)
+
+    def drain(self) -> None:
+        """Waits until all batches are done."""
+
+
+def measure(batches: Batches, request: Dict[str, Any], interrupt: Interrupt, say: Say) -> None:
+    """Says ``warm``, ``start``, ``stop``, ``latencies`` and, where it differs, ``host`` (seconds per batch).
+
+    Runs ``iterations`` batches where that is given, else for ``duration_s`` and at least ``min_iterations``.
+    """
+    _run(batches, 1, clock() + request["warmup_s"], interrupt)
+    say("warm", t_s=clock(), iterations=len(batches.latencies_s))
     if interrupt.seen:
         return
+    batches.latencies_s, batches.host_s = [], []
     gc.collect()
     gc.disable()
     start_s = clock()
     say("start", t_s=start_s)
     if request["iterations"] is None:
-        latencies = _timed(run, request["min_iterations"], start_s + request["duration_s"], interrupt)
+        _run(batches, request["min_iterations"], start_s + request["duration_s"], interrupt)
     else:
-        latencies = _timed(run, request["iterations"], 0.0, interrupt)
+        _run(batches, request["iterations"], 0.0, interrupt)
     stop_s = clock()
     gc.enable()
-    say("stop", t_s=stop_s, iterations=len(latencies))
-    for first in range(0, len(latencies), _CHUNK):
-        say("latencies", seconds=[round(seconds, 9) for seconds in latencies[first : first + _CHUNK]])
+    say("stop", t_s=stop_s, iterations=len(batches.latencies_s))
+    for event, seconds in (("latencies", batches.latencies_s), ("host", batches.host_s)):
+        for first in range(0, len(seconds), _CHUNK):
+            say(event, seconds=[round(value, 9) for value in seconds[first : first + _CHUNK]])
 
 
-def _timed(run: Callable[[], Any], least: int, until_s: float, interrupt: Interrupt) -> List[float]:
-    latencies = []  # type: List[float]
-    end_s = clock()
-    while (end_s < until_s or len(latencies) < least) and not interrupt.seen:
-        begin_s = clock()
-        run()
-        end_s = clock()
-        latencies.append(end_s - begin_s)
-    return latencies
+def _run(batches: Batches, least: int, until_s: float, interrupt: Interrupt) -> None:
+    begun = 0
+    while (begun < least or clock() < until_s) and not interrupt.seen:
+        batches.submit()
+        begun += 1
+    batches.drain()

@@ -2,9 +2,12 @@
 
 import os
 import platform
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from engines.onboard.failure import Failed
+from engines.onboard.key import engine_key
+from engines.onboard.loop import Batches, Interrupt, Say, clock, measure
+from engines.onboard.outputs import tensors
 
 _PROVIDER = "CPUExecutionProvider"
 _HALF_NOTE = "on a CPU, ONNX Runtime computes FP16 graphs in FP32"
@@ -25,7 +28,31 @@ _TYPES = {
 }
 
 
-def versions() -> Dict[str, str]:
+def answer(request: Dict[str, Any], interrupt: Interrupt, say: Say) -> None:
+    """Does the actions "probe", "build" (loads the network) and "bench"."""
+    content = request["content"]
+    say("hello", versions=_versions(), device=_PROVIDER, board=content["board"], key=engine_key(content))
+    if request["action"] == "probe":
+        return
+    begin_s = clock()
+    engine = Engine(request)
+    say(
+        "built",
+        seconds=clock() - begin_s,
+        cached=False,
+        why="",
+        engine_bytes=os.path.getsize(request["model"]),
+        workspace_bytes=0,
+        notes=[_HALF_NOTE] if request["precision"] == "fp16" else [],
+        path=request["model"],
+        precision_found="fp32",
+    )
+    if request["action"] == "bench" and not interrupt.seen:
+        say("outputs", tensors=engine.outputs())
+        measure(Batches(engine.run), request, interrupt, say)
+
+
+def _versions() -> Dict[str, str]:
     """Returns the versions of what computes. Raises Failed where it is not installed."""
     try:
         import numpy
@@ -36,54 +63,50 @@ def versions() -> Dict[str, str]:
     return {"onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
 
 
-def device() -> str:
-    """Returns what computes."""
-    return _PROVIDER
-
-
 class Engine(object):
-    """A network ready to run. ``engine_bytes`` is the size of its file, ``note`` what the user should know."""
-
-    cached = False
-    precision_found = "fp32"
+    """A network ready to run. Raises Failed where it cannot be loaded."""
 
     def __init__(self, request: Dict[str, Any]) -> None:
         import onnxruntime
 
         self._path = request["model"]
-        self.note = _HALF_NOTE if request["precision"] == "fp16" else ""
+        self._batch = request["batch"]
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         try:
             self._session = onnxruntime.InferenceSession(self._path, options, providers=[_PROVIDER])
-            self.engine_bytes = os.path.getsize(self._path)
         except Exception as error:  # its classes have no common base of their own
             raise _failed("loading %s" % self._path, error) from error
         self._feeds = {entry.name: _constant(entry, request) for entry in self._session.get_inputs()}
 
-    def run(self) -> None:
-        """Computes one batch."""
-        self._session.run(None, self._feeds)
+    def run(self) -> List[Any]:
+        """Computes one batch; whatever ONNX Runtime raises comes through."""
+        computed: List[Any] = self._session.run(None, self._feeds)
+        return computed
 
-    def check(self) -> None:
-        """Computes one batch. Raises Failed, where `run` raises whatever comes."""
+    def outputs(self) -> List[Dict[str, Any]]:
+        """Computes one batch and returns the rows of the ``outputs`` event. Raises Failed."""
         try:
-            self.run()
+            arrays = self.run()
         except Exception as error:
             raise _failed("running %s" % self._path, error) from error
+        named = [(entry.name, arrays[n]) for n, entry in enumerate(self._session.get_outputs())]
+        return tensors([pair for pair in named if hasattr(pair[1], "ndim")], self._batch)
 
 
 def _constant(entry: Any, request: Dict[str, Any]) -> Any:
-    """Returns nonzero constant data for an input; an open first dimension is the batch."""
+    """Returns nonzero constant data for an input: of the shape asked for, an open first dimension is the batch."""
     import numpy
 
     if entry.type not in _TYPES:
         raise Failed("unsupported", "input %s is a %s: there is no constant of that type" % (entry.name, entry.type))
     batch = request["batch"]
-    shape = [batch if n == 0 and not isinstance(size, int) else size for n, size in enumerate(entry.shape)]
+    shape = request["inputs"].get(entry.name)
+    if shape is None:
+        shape = [batch if n == 0 and not isinstance(size, int) else size for n, size in enumerate(entry.shape)]
     unknown = [size for size in shape if not isinstance(size, int)]
     if unknown:
-        hint = "export the model with this dimension fixed"
+        hint = "give its shape: --shape %s:%s" % (entry.name, "x".join(map(str, shape)))
         raise Failed("model", "input %s has an open dimension %r in %s" % (entry.name, unknown[0], entry.shape), hint)
     dtype = numpy.dtype(_TYPES[entry.type])
     return numpy.full(shape, request["input_value"] if dtype.kind == "f" else 1, dtype)

@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engines.emit.onnx import emit_onnx
 from engines.network import Conv, Input, Network, ReLU
+from engines.onboard.key import engine_key
+from engines.spec import EngineSpec
+from engines.weights import draw, recipe
 from remote.bundle import runnable
 
 TINY = Network(
@@ -30,16 +34,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+CONTENT = EngineSpec("tiny", "fp32", 2, "onnxruntime", 0, "digest").content({"gpu": "here"})
+
+
 def start(folder: Path, model: str = "tiny.onnx", *options: str, **changes: Any) -> subprocess.Popen[str]:
     request = {
         "action": "bench",
         "toolchain": "onnxruntime",
         "model": str(folder / model),
         "graph": None,
+        "inputs": {},
         "precision": "fp32",
         "batch": 2,
         "seed": 0,
-        "key": "k",
+        "content": CONTENT,
         "cache": str(folder),
         "input_value": 0.7,
         "warmup_s": 0.0,
@@ -69,11 +77,12 @@ def events(process: subprocess.Popen[str], code: int = 0) -> list[dict[str, Any]
 
 def test_a_bench_says_what_it_does_in_order_and_one_latency_per_iteration(folder: Path) -> None:
     said = events(start(folder))
-    assert [e["event"] for e in said] == ["hello", "built", "warm", "start", "stop", "latencies", "done"]
-    hello, built, warm, begin, stop, latencies, _ = said
+    assert [e["event"] for e in said] == ["hello", "built", "outputs", "warm", "start", "stop", "latencies", "done"]
+    hello, built, _, warm, begin, stop, latencies, _ = said
     assert set(hello["versions"]) == {"onnxruntime", "numpy", "python"}
+    assert (hello["board"], hello["key"]) == (CONTENT["board"], engine_key(CONTENT))
     assert built["engine_bytes"] == (folder / "tiny.onnx").stat().st_size
-    assert built["precision_found"] == "fp32"
+    assert (built["notes"], built["cached"]) == ([], False)
     assert warm["t_s"] <= begin["t_s"] <= stop["t_s"] - 0.05
     assert len(latencies["seconds"]) == stop["iterations"] >= 10
     assert 0 < sum(latencies["seconds"]) <= stop["t_s"] - begin["t_s"]
@@ -89,10 +98,17 @@ def test_at_least_the_minimum_of_iterations_is_run(folder: Path) -> None:
     assert next(e for e in said if e["event"] == "stop")["iterations"] == 17
 
 
-def test_an_fp16_graph_on_a_cpu_is_found_to_be_fp32_and_that_is_said(folder: Path) -> None:
+def test_the_outputs_of_the_first_image_are_those_of_the_network(folder: Path) -> None:
+    (told,) = next(e for e in events(start(folder, iterations=1)) if e["event"] == "outputs")["tensors"]
+    kernel, bias = draw(recipe(TINY.layers[0], ((2, 3, 8, 8),), 0, 0))
+    inside = np.maximum(0.7 * kernel.sum(axis=(1, 2, 3)) + bias, 0)
+    assert (told["name"], told["shape"], told["dtype"], told["index"]) == ("relu", [2, 4, 6, 6], "float32", 1)
+    np.testing.assert_allclose(told["values"], np.repeat(inside, 36), rtol=1e-5, atol=1e-6)
+
+
+def test_an_fp16_graph_on_a_cpu_is_computed_in_fp32_and_that_is_said(folder: Path) -> None:
     built = events(start(folder, "half.onnx", precision="fp16"))[1]
-    assert built["precision_found"] == "fp32"
-    assert "FP32" in built["note"]
+    assert "FP32" in built["notes"][0]
 
 
 def test_build_loads_and_runs_nothing(folder: Path) -> None:
@@ -147,6 +163,13 @@ def test_any_other_open_dimension_is_the_models_fault(folder: Path) -> None:
     assert "width" in said["what"]
 
 
+def test_an_open_dimension_takes_the_shape_that_is_given(folder: Path) -> None:
+    write_with_open_dimensions(folder / "wide.onnx", ["n", "width"])
+    said = events(start(folder, "wide.onnx", iterations=1, inputs={"x": [2, 5]}))
+    (told,) = next(e for e in said if e["event"] == "outputs")["tensors"]
+    assert (told["shape"], told["values"]) == ([2, 5], [-1] * 5)
+
+
 def test_data_that_do_not_fit_the_memory_are_out_of_memory(folder: Path) -> None:
     write_with_open_dimensions(folder / "open.onnx", ["n", 3])
     assert failure(folder, "open.onnx", batch=1 << 50)["kind"] == "out_of_memory"
@@ -166,6 +189,12 @@ def test_without_onnx_runtime_it_says_what_to_install(folder: Path) -> None:
     assert "pip install onnxruntime" in said["hint"]
 
 
-def test_tensorrt_on_a_real_board_is_said_to_be_missing(folder: Path) -> None:
-    said = failure(folder, toolchain="tensorrt")
-    assert (said["kind"], "tensorrt" in said["what"]) == ("missing", True)
+def test_without_tensorrt_it_says_where_it_comes_from(folder: Path) -> None:
+    said = failure(folder, "tiny.onnx", "-I", "-S", toolchain="tensorrt")
+    assert (said["kind"], "tensorrt" in said["what"].lower()) == ("missing", True)
+    assert said["hint"]
+
+
+def test_an_unknown_toolchain_is_refused_with_those_there_are(folder: Path) -> None:
+    said = failure(folder, toolchain="abacus")
+    assert (said["kind"], "trtexec" in said["hint"]) == ("missing", True)
