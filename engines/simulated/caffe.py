@@ -66,7 +66,7 @@ def _time(context: Context, precision: Precision, log: _Log) -> Generator[Action
     yield log("I", "caffe.cpp:337", f"Use GPU with device ID {flags.get('gpu', '0')}")
     yield Busy(_START_S, Activity(cpu_load=1.0))
     yield from _set_up(context, deploy, precision, log)
-    pace = Pace(context, deploy.network, deploy.batch, precision, "caffe")
+    pace = Pace.of_caffe(context, deploy.network, deploy.batch, precision)
     yield log("I", "caffe.cpp:360", "Performing Forward")
     yield from pace.run([], 1, 0.0)
     yield log("I", "caffe.cpp:365", "Initial loss: 0")

@@ -15,6 +15,7 @@ from remote.sim.physics import Clocks, Gpu, TimeConstants, layer_time, record
 _FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
     "caffe": ("caffe", "caffe-cudnn4"),
     "tensorrt": ("tensorrt", "tensorrt"),
+    "trtexec": ("tensorrt", "tensorrt"),
 }
 
 

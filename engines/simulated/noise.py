@@ -14,11 +14,11 @@ _FIRST = 0.1  # how much slower the first batch is; the excess falls by e with e
 
 
 class Noise:
-    """Draws times of successive batches of one process."""
+    """Draws times of successive batches of one process. ``run`` is the relative deviation from run to run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, run: float = _RUN) -> None:
         self._random = random.Random(seed)
-        self._run = 1 + self._random.gauss(0, _RUN)
+        self._run = 1 + self._random.gauss(0, run)
         self._slow = 0.0
         self._first = _FIRST
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from itertools import accumulate
 from typing import Any
 
 from engines.cost import Precision
 from engines.network import Network
 from engines.simulated.noise import Noise
-from engines.simulated.work import Flavour, works
+from engines.simulated.protocol import Physics
+from engines.simulated.work import works
 from remote.sim.physics import Activity, Clocks, Gpu, TimeConstants, activity, layer_time, record
 from remote.sim.process import Action, Busy, Context
 
@@ -17,24 +18,44 @@ _CHUNK_S = 0.5
 """Clocks are looked at anew this often. Batches in between are drawn in one go."""
 
 _NO_LIMIT = 1 << 30
-_CONSTANTS = {"caffe": "caffe-cudnn4", "tensorrt": "tensorrt"}
+_FULL = Activity(gpu_load=1.0, cpu_load=1.0)
+_STEPS = 8
+_TENSORRT_RUN = 0.001
+"""Assumed: from run to run TensorRT differs less than Caffe does, since batches are queued ahead."""
+
+At = Callable[[Clocks], tuple[float, Activity]]
+"""The mean seconds from one batch to the next under clocks, and what the chip does meanwhile."""
 
 
 class Pace:
-    """How fast a network runs on a board under the clocks of the moment, and what that does to the chip.
+    """How fast a network runs on a board under the clocks of the moment, and what that does to the chip."""
 
-    Caffe's host waits busily for the GPU; the TensorRT runner sleeps until it is done.
-    """
-
-    def __init__(self, context: Context, network: Network, batch: int, precision: Precision, flavour: Flavour) -> None:
-        twin: Mapping[str, Any] = context.twin
-        self._context = context
-        self._noise = Noise(context.random())
-        self._works = works(network, batch, precision, flavour)
-        self._gpu = record(Gpu, twin["gpu"])
-        self._constants = record(TimeConstants, twin["time"][_CONSTANTS[flavour]])
-        self._spinning = flavour == "caffe"
+    def __init__(self, context: Context, at: At, noise: Noise) -> None:
+        self._context, self._at, self._noise = context, at, noise
         self._known: dict[Clocks, tuple[float, Activity]] = {}
+
+    @classmethod
+    def of_caffe(cls, context: Context, network: Network, batch: int, precision: Precision) -> Pace:
+        """Returns that of Caffe, whose host waits busily for the GPU."""
+        twin: Mapping[str, Any] = context.twin
+        gpu, constants = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"]["caffe-cudnn4"])
+        layers = works(network, batch, precision, "caffe")
+
+        def at(clocks: Clocks) -> tuple[float, Activity]:
+            times = [layer_time(work, clocks, gpu, constants) for work in layers]
+            return sum(t.seconds for t in times), activity(layers, times, True)
+
+        return cls(context, at, Noise(context.random()))
+
+    @classmethod
+    def of_tensorrt(cls, context: Context, physics: Physics) -> Pace:
+        """Returns that of an engine."""
+
+        def at(clocks: Clocks) -> tuple[float, Activity]:
+            batch = physics.batch(clocks)
+            return batch.period_s, batch.activity
+
+        return cls(context, at, Noise(context.random(), _TENSORRT_RUN))
 
     def run(self, done: list[float], least: int, duration_s: float) -> Generator[Action, None, None]:
         """Runs ``least`` batches, and on until ``duration_s`` is over. Adds the seconds of each to ``done``.
@@ -58,14 +79,24 @@ class Pace:
                 raise
             done += drawn
 
-    def _now(self) -> tuple[float, Activity]:
-        """Returns the mean seconds of a batch and what the chip does, once governors have followed the load."""
-        _, load = self.at(self._context.clocks())
-        return self.at(self._context.clocks(load))
+    def clocks(self) -> Clocks:
+        """Returns the clocks in effect once governors have followed the load, whatever was done before.
 
-    def at(self, clocks: Clocks) -> tuple[float, Activity]:
-        """Returns the mean seconds of one batch under ``clocks``, and what the chip does meanwhile."""
+        A load shrinks as its clock rises, so a governor may go to and fro between two rates: one of them is taken.
+        """
+        clocks = self._context.clocks(_FULL)
+        for _ in range(_STEPS):
+            _, load = self._of(clocks)
+            wanted = self._context.clocks(load)
+            if wanted == clocks:
+                break
+            clocks = wanted
+        return clocks
+
+    def _now(self) -> tuple[float, Activity]:
+        return self._of(self.clocks())
+
+    def _of(self, clocks: Clocks) -> tuple[float, Activity]:
         if clocks not in self._known:
-            times = [layer_time(work, clocks, self._gpu, self._constants) for work in self._works]
-            self._known[clocks] = sum(t.seconds for t in times), activity(self._works, times, self._spinning)
+            self._known[clocks] = self._at(clocks)
         return self._known[clocks]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,15 @@ _PUBLIC = ("/tmp", "/dev/shm")
 
 @dataclass(frozen=True)
 class _File:
-    """Bytes in memory, or a file of the host that was linked and is read when it is asked for."""
+    """Bytes in memory, or a file of the host that was linked and is read when it is asked for.
+
+    ``changed_s`` is what `Files.touch` was told.
+    """
 
     owner: str
     data: bytes = b""
     source: str = ""
+    changed_s: float = 0.0
 
     def size(self) -> int:
         return Path(self.source).stat().st_size if self.source else len(self.data)
@@ -112,6 +116,14 @@ class Files:
             fail(errno.ENOENT, source)
         self._place(path, _File(user, source=source), user)
 
+    def touch(self, path: str, user: str, now_s: float) -> None:
+        """Notes when a file was used."""
+        self._files[path] = replace(self._get(path, user), changed_s=now_s)
+
+    def changed_s(self, path: str, user: str) -> float:
+        """Returns what `touch` was told last about a file, 0 where it was not."""
+        return self._get(path, user).changed_s
+
     def rename(self, old: str, new: str, user: str) -> None:
         """Moves a file, replacing one that is there."""
         self._get(old, user)
@@ -138,7 +150,12 @@ class Files:
     def save_all(self) -> dict[str, Any]:
         """Returns everything, ready for JSON."""
         files = {
-            path: {"owner": file.owner, "source": file.source, "data": base64.b64encode(file.data).decode("ascii")}
+            path: {
+                "owner": file.owner,
+                "source": file.source,
+                "data": base64.b64encode(file.data).decode("ascii"),
+                "changed_s": file.changed_s,
+            }
             for path, file in self._files.items()
         }
         return {"folders": self._folders, "files": files}
@@ -148,7 +165,8 @@ class Files:
         self._folders = dict(saved["folders"])
         for path, file in saved["files"].items():
             if not file["source"] or Path(file["source"]).is_file():
-                self._files[path] = _File(file["owner"], base64.b64decode(file["data"]), file["source"])
+                data = base64.b64decode(file["data"])
+                self._files[path] = _File(file["owner"], data, file["source"], file.get("changed_s", 0.0))
 
 
 def home(user: str) -> str:

@@ -87,6 +87,30 @@ class Context(Protocol):
     def save(self, path: str, data: bytes) -> None:
         """Writes a file. Raises OSError."""
 
+    def match(self, path: str) -> list[str]:
+        """Returns the files and folders that a shell pattern stands for, the path itself where it is none."""
+
+    def size(self, path: str) -> int:
+        """Returns a file's length in bytes. Raises OSError."""
+
+    def changed_s(self, path: str) -> float:
+        """Returns when a file was written or touched last, in seconds since 1970. Raises OSError."""
+
+    def touch(self, path: str) -> None:
+        """Makes `changed_s` of a file now. Raises OSError."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Moves a file, replacing one that is there. Raises OSError."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file; it may be gone already. Raises OSError."""
+
+    def make_folder(self, path: str) -> None:
+        """Makes a private folder and those above it. Raises OSError."""
+
+    def wall(self) -> float:
+        """Returns the board's calendar, in seconds since 1970."""
+
     @property
     def twin(self) -> Mapping[str, object]:
         """The table of the board in boards/twins, with the release's own entries on top."""

@@ -166,6 +166,39 @@ class ProcessContext:
     def save(self, path: str, data: bytes) -> None:
         """Writes a file. Raises OSError."""
         self._machine.files.save(path, data, self._user)
+        self.touch(path)
+
+    def match(self, path: str) -> list[str]:
+        """Returns what a shell pattern stands for among ordinary files."""
+        return self._machine.files.match(path, self._user)
+
+    def size(self, path: str) -> int:
+        """Returns a file's length. Raises OSError."""
+        return self._machine.files.size(path, self._user)
+
+    def changed_s(self, path: str) -> float:
+        """Returns when a program wrote or touched a file, 0 where none did. Raises OSError."""
+        return self._machine.files.changed_s(path, self._user)
+
+    def touch(self, path: str) -> None:
+        """Notes that a file was used. Raises OSError."""
+        self._machine.files.touch(path, self._user, self.wall())
+
+    def rename(self, old: str, new: str) -> None:
+        """Moves a file. Raises OSError."""
+        self._machine.files.rename(old, new, self._user)
+
+    def remove(self, path: str) -> None:
+        """Removes a file. Raises OSError."""
+        self._machine.files.remove(path, self._user)
+
+    def make_folder(self, path: str) -> None:
+        """Makes a private folder. Raises OSError."""
+        self._machine.files.make_folder(path, self._user)
+
+    def wall(self) -> float:
+        """Returns the board's calendar."""
+        return self._machine.wall_s
 
     @property
     def twin(self) -> Mapping[str, object]:

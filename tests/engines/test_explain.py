@@ -31,3 +31,10 @@ def test_reading_the_weights_bounds_a_single_image_and_arithmetic_a_batch() -> N
     assert batch["arithmetic_share"] > batch["memory_share"]
     assert single["gain_emc_10pct"] > single["gain_gpu_10pct"]
     assert batch["gain_gpu_10pct"] > batch["gain_emc_10pct"]
+
+
+def test_trtexec_runs_what_tensorrt_built() -> None:
+    network = load("alexnet", 1).network
+    ours, theirs = (explain(network, 4, "fp16", name, MAXIMUM, TWIN) for name in ("tensorrt", "trtexec"))
+    assert ours == theirs
+    assert source("tensorrt", "32.7.1", TWIN) == source("trtexec", "32.7.1", TWIN)
