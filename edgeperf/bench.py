@@ -6,11 +6,12 @@ A flow: a board and a request in, a record out; no printing, no files.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, TypeVar
 
 from clockprofiles.plan import ClockPlan
 from clockprofiles.profile import load as load_profile
@@ -23,15 +24,20 @@ from edgeperf.verdict import judge
 from engines import models, toolchains
 from engines.simulated.explain import source
 from engines.spec import EngineSpec
-from engines.toolchains import Conversation, EngineRun, Put
+from engines.toolchains import EngineRun, Put, Run
 from remote.board import Board, release
 from remote.errors import BoardError, Interrupted
 from remote.hosts import Twin
 from remote.types import Job, Sampling, Series
 
+Made = TypeVar("Made")
 Phase = Callable[[str, float], AbstractContextManager[None]]
 """Tells what is going on and how many seconds it will take."""
 
+Told = Callable[[Run], AbstractContextManager[None]]
+"""The same of one job of a toolchain."""
+
+_PREPARING_S = 10.0
 WATCHED = ("cpu.hz", "gpu.hz", "emc.hz", "gpu.load")
 
 
@@ -39,11 +45,33 @@ def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Too
     """Returns the toolchain and what it is asked, nothing having been touched yet. Raises UsageError."""
     facts = board.transport.facts
     chain = toolchains.toolchain(request.toolchain or toolchains.default(facts))
-    model = models.load(request.model, request.batch)
-    spec = EngineSpec(model.name, request.precision, request.batch, chain.name, request.seed, model.digest)
+    chain.check(request.options)
+    model = models.load(request.model, request.batch, request.options.shapes)
+    flags = request.options.flags() if chain.keeps else ()
+    spec = EngineSpec(model.name, request.precision, request.batch, chain.name, request.seed, model.digest, flags)
     return chain, toolchains.Request(
-        model, spec, facts, request.warmup_s, request.duration_s, request.iterations, cache / "models"
+        model,
+        spec,
+        facts,
+        request.warmup_s,
+        request.duration_s,
+        request.iterations,
+        cache / "models",
+        request.options,
+        power_mode(board),
     )
+
+
+def power_mode(board: Board) -> str:
+    """Returns the name of the power mode that the board was found in, "" where it has none."""
+    knob = board.transport.found.knobs.get("nvpmodel.mode")
+    return str(knob.value) if knob is not None and knob.value is not None else ""
+
+
+def _in_mode(asked: toolchains.Request, locked: Locked) -> toolchains.Request:
+    """Returns ``asked`` for the power mode that the lock has set, if it has set one."""
+    mode = [row.now for row in locked.outcomes if row.knob == "nvpmodel.mode" and row.now is not None]
+    return replace(asked, power_mode=str(mode[-1])) if mode else asked
 
 
 def choose_clocks(request: Request, board: Board) -> ClockPlan | Locked:
@@ -81,16 +109,14 @@ def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     """
     chain, asked = prepare(request, board, cache)
     sampling = sampling_for(request, board)
-    pace = 1.0 if paced(board) else 0.0
     with _locked(request, board) as locked:
+        asked = _in_mode(asked, locked)
         idle: tuple[Series, ...] = ()
         if sampling.rails and request.idle_s > 0:
-            with phase(f"measuring {board.host.text} at idle", pace * request.idle_s):
+            with phase(f"measuring {board.host.text} at idle", request.idle_s if paced(board) else 0.0):
                 idle = _idle(board, request.idle_s, sampling)
         left = Left(request, locked, idle)
-        span = 2.0 + request.warmup_s + request.duration_s
-        with phase(f"running {asked.model.name} on {board.host.text}", pace * span):
-            run, series = converse(chain.bench(asked), board, sampling, left)
+        run, series = converse(chain.bench(asked), board, sampling, left, told=_told(phase, asked, board))
     return _record(request, board, asked, locked, run, idle, series)
 
 
@@ -99,11 +125,12 @@ def attach(board: Board, cache: Path, phase: Phase) -> Bench:
     left = Left.parse(board.transport.note)
     request = left.request
     chain, asked = prepare(request, board, cache)
-    with phase(f"waiting for {asked.model.name} on {board.host.text}", request.duration_s):
-        try:
-            run, series = converse(chain.bench(asked), board, sampling_for(request, board), left, resume=True)
-        finally:
-            release(board)
+    asked = _in_mode(asked, left.locked)
+    sampling, told = sampling_for(request, board), _told(phase, asked, board)
+    try:
+        run, series = converse(chain.bench(asked), board, sampling, left, resume=True, told=told)
+    finally:
+        release(board)
     return _record(request, board, asked, left.locked, run, left.idle, series)
 
 
@@ -121,11 +148,9 @@ def sampling_for(request: Request, board: Board) -> Sampling:
 def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
     """Returns what became of building an engine, under the clocks that it will run at. Raises as `measure` does."""
     chain, asked = prepare(request, board, cache)
-    with (
-        _locked(request, board),
-        phase(f"building {asked.model.name} for {board.host.text}", 10.0 if paced(board) else 0.0),
-    ):
-        run, _ = converse(chain.build(asked), board, None, None)
+    with _locked(request, board) as locked:
+        asked = _in_mode(asked, locked)
+        run, _ = converse(chain.build(asked), board, told=_told(phase, asked, board))
     facts = board.transport.facts
     return Build(
         schema=SCHEMA,
@@ -146,9 +171,26 @@ def paced(board: Board) -> bool:
     return not isinstance(board.host, Twin) or board.host.speed == "1"
 
 
+def _told(phase: Phase, asked: toolchains.Request, board: Board) -> Told:
+    """Returns what tells of the jobs of a toolchain; how long those take that prepare nobody knows beforehand."""
+    span_s = 2.0 + asked.warmup_s + asked.duration_s
+
+    def told(ask: Run) -> AbstractContextManager[None]:
+        expected_s = (span_s if ask.measured else _PREPARING_S) if ask.doing and paced(board) else 0.0
+        return phase(f"{ask.doing} {asked.model.name} on {board.host.text}", expected_s)
+
+    return told
+
+
 def converse(
-    talk: Conversation, board: Board, sampling: Sampling | None, left: Left | None, *, resume: bool = False
-) -> tuple[EngineRun, tuple[Series, ...]]:
+    talk: Generator[Put | Run, Any, Made],
+    board: Board,
+    sampling: Sampling | None = None,
+    left: Left | None = None,
+    *,
+    resume: bool = False,
+    told: Told = lambda ask: nullcontext(),
+) -> tuple[Made, tuple[Series, ...]]:
     """Gives a toolchain what it asks for; returns what it made of it, and what was sampled beside the measured job.
 
     What it was answered goes with the measured job in a note, so that another process can pick the measurement up:
@@ -157,6 +199,7 @@ def converse(
     answers = list(left.answers) if left else []
     known = answers[:] if resume else []
     series: tuple[Series, ...] = ()
+    measured = False
     ask = next(talk)
     try:
         while True:
@@ -165,12 +208,15 @@ def converse(
             elif isinstance(ask, Put):
                 answer = board.transport.put(ask.blob)
             elif ask.measured:
+                measured = True
                 note = replace(left, answers=tuple(answers)).text() if left else ""
-                answer = board.transport.run(replace(ask.job, sampling=sampling, note=note, resume=resume))
+                with told(ask):
+                    answer = board.transport.run(replace(ask.job, sampling=sampling, note=note, resume=resume))
                 series = answer.series
             else:
-                answer = board.transport.run(ask.job)
-                if answer.reason == "cancelled":
+                with told(ask):
+                    answer = board.transport.run(ask.job)
+                if answer.reason == "cancelled" and not measured:
                     raise Interrupted("interrupted before the measurement began")
             answers.append(answer)
             ask = talk.send(answer)
@@ -239,6 +285,7 @@ def _record(
         clocks=Clocks(locked.profile, figures.rates(locked.asked), window.effective),
         throughput_per_s=figures.figure(window.throughput),
         latency_s=window.latency,
+        host_latency_s=figures.latency(run.host_s, "host time of one batch"),
         power_w=window.power,
         power_missing=window.power_missing,
         images_per_s_per_w=figures.figure(window.images_per_s_per_w),
@@ -257,7 +304,7 @@ def _record(
         protocol=run.protocol,
         samples_s=run.latencies_s,
         rail_samples_w={item.id: {"t_s": item.times_s, "w": item.values} for item in window.rail_series},
-        engine={"built": run.built, "versions": dict(run.versions), "layers_s": dict(run.layers_s)},
+        engine=figures.engine(run),
         made_with={**run.versions, "edgeperf": __version__, "python": platform.python_version()},
     )
 
@@ -268,7 +315,7 @@ def _spec(request: Request, asked: toolchains.Request, run: EngineRun) -> Spec:
         request.precision,
         request.batch,
         asked.spec.toolchain,
-        asked.key,
+        run.key or asked.spec.key({}),
         run.precision_found,
         request.seed,
     )

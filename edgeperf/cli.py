@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeperf import __version__, catalog, clock_commands, host_commands, lease_commands
+from edgeperf import __version__, catalog, clock_commands, engine_commands, host_commands, lease_commands
+from edgeperf.engine_options import (
+    BuildsOption,
+    ContainerOption,
+    CudaOption,
+    GraphOption,
+    ShapeOption,
+    SpinOption,
+    Tf32Option,
+    TransfersOption,
+    WorkspaceOption,
+    engine_options,
+)
 from edgeperf.options import (
     AcceptOption,
     BatchOption,
@@ -82,6 +94,15 @@ def bench(
     require_lock: Annotated[
         bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")
     ] = False,
+    workspace: WorkspaceOption = "512MiB",
+    tf32: Tf32Option = False,
+    builds: BuildsOption = 1,
+    transfers: TransfersOption = False,
+    spin: SpinOption = False,
+    cuda_graph: GraphOption = False,
+    cuda: CudaOption = None,
+    shape: ShapeOption = None,
+    container: ContainerOption = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -105,6 +126,17 @@ def bench(
         idle_s=_span("--idle", idle),
         seed=seed,
         require_lock=require_lock,
+        options=engine_options(
+            workspace=workspace,
+            tf32=tf32,
+            builds=builds,
+            cuda=cuda,
+            shape=shape,
+            container=container,
+            transfers=transfers,
+            spin=spin,
+            cuda_graph=cuda_graph,
+        ),
     )
     raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), partial(opened, accept=accept)))
 
@@ -155,6 +187,12 @@ def build(
     batch: BatchOption = 1,
     toolchain: ToolchainOption = None,
     seed: SeedOption = 0,
+    workspace: WorkspaceOption = "512MiB",
+    tf32: Tf32Option = False,
+    builds: BuildsOption = 1,
+    cuda: CudaOption = None,
+    shape: ShapeOption = None,
+    container: ContainerOption = "",
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -163,7 +201,8 @@ def build(
     from edgeperf import commands
     from edgeperf.left import Request
 
-    request = Request(model, _precision(precision, fp16, fp32), _batch(batch), toolchain, seed=seed)
+    options = engine_options(workspace=workspace, tf32=tf32, builds=builds, cuda=cuda, shape=shape, container=container)
+    request = Request(model, _precision(precision, fp16, fp32), _batch(batch), toolchain, seed=seed, options=options)
     commands.build(request, host, json, Ui(quiet), partial(opened, accept=accept))
 
 
@@ -186,7 +225,8 @@ def doctor(
     ui.result(to_json(report) if json else doctor_text(report))
 
 
-for _name, _group in {**catalog.apps(), "hosts": host_commands.hosts, "lease": lease_commands.lease}.items():
+_GROUPS = {"engines": engine_commands.engines, "hosts": host_commands.hosts, "lease": lease_commands.lease}
+for _name, _group in {**catalog.apps(), **_GROUPS}.items():
     app.add_typer(_group, name=_name)
 app.command()(lease_commands.attach)
 

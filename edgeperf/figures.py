@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
@@ -63,7 +63,7 @@ def window(
     seen = {name: readings[f"{name}.hz"].values for name in CLOCKS if f"{name}.hz" in readings}
     return Window(
         throughput=speed,
-        latency=_latency(run),
+        latency=latency(run.latencies_s, run.scope),
         measured=measured,
         power=_watts(measured, _idle_w(idle, totals, rails)) if measured else None,
         power_missing=found.why if isinstance(found, power.Missing) else None,
@@ -104,12 +104,26 @@ def _watts(found: power.Power, idle_w: float | None) -> Power:
     return Power(found.total.value, found.total.ci95, rails, found.scope, found.leaves_out, idle_w)
 
 
-def _latency(run: EngineRun) -> Latency | None:
-    if not run.latencies_s:
+def latency(samples_s: Sequence[float], scope: str) -> Latency | None:
+    """Returns mean and percentiles of times of single batches, None without any."""
+    if not samples_s:
         return None
-    ordered = sorted(run.latencies_s)
+    ordered = sorted(samples_s)
     p50, p90, p95, p99 = (stats.percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99))
-    return Latency(sum(ordered) / len(ordered), p50, p90, p95, p99, run.scope)
+    return Latency(sum(ordered) / len(ordered), p50, p90, p95, p99, scope)
+
+
+def engine(run: EngineRun) -> dict[str, Any]:
+    """Returns what the record keeps of the engine."""
+    protocol = {**asdict(run.effective), "fingerprint": run.effective.fingerprint()} if run.effective else None
+    return {
+        "built": run.built,
+        "versions": dict(run.versions),
+        "layers_s": dict(run.layers_s),
+        "layers": run.found,
+        "outputs": run.check,
+        "protocol": protocol,
+    }
 
 
 def _cut(series: Series, start_s: float, stop_s: float) -> Series:
@@ -188,6 +202,7 @@ def evidence(
         precision_asked=precision,
         precision_found=run.precision_found or "",
         on_cpu=run.versions.get("device", "CPU").upper() == "CPU" and "onnxruntime" in run.versions,
+        outputs_wrong=run.check.text if run.check is not None and not run.check.passed else "",
         drift=stats.drift(run.latencies_s) if len(run.latencies_s) >= 30 else None,
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from clockprofiles.targets import Asked
 from engines.cost import Precision
+from engines.spec import Options, Protocol
 from remote.errors import BoardError
 from remote.types import Completed, Line, Outcome, Series
 
@@ -30,6 +31,7 @@ class Request:
     idle_s: float = 3.0
     seed: int = 0
     require_lock: bool = False
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Left:
         try:
             data = json.loads(text)
             return cls(
-                Request(**data["request"]),
+                _request(data["request"]),
                 _locked(data["locked"]),
                 tuple(_series(item) for item in data["idle"]),
                 tuple(item if isinstance(item, str) else _completed(item) for item in data["answers"]),
@@ -76,6 +78,13 @@ class Left:
         except (ValueError, KeyError, TypeError) as error:
             what = "what runs on the board is no measurement of this edgeperf"
             raise BoardError(what, "wait for it to end") from error
+
+
+def _request(data: Mapping[str, Any]) -> Request:
+    options = dict(data["options"])
+    shapes = {name: tuple(dims) for name, dims in options["shapes"].items()}
+    options |= {"protocol": Protocol(**options["protocol"]), "shapes": shapes}
+    return Request(**{**data, "options": Options(**options)})
 
 
 def _locked(data: Mapping[str, Any]) -> Locked:

@@ -48,7 +48,7 @@ Fp16Option = Annotated[bool, typer.Option("--fp16", help="The same as --precisio
 Fp32Option = Annotated[bool, typer.Option("--fp32", help="The same as --precision fp32.")]
 BatchOption = Annotated[int, typer.Option("--batch", help="Images per batch.")]
 ToolchainOption = Annotated[
-    str | None, typer.Option("--toolchain", metavar="NAME", help="tensorrt | caffe | onnxruntime")
+    str | None, typer.Option("--toolchain", metavar="NAME", help="tensorrt | trtexec | caffe | onnxruntime")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dither.")]
 

@@ -2,6 +2,7 @@
 
 Schema history:
 1  first version
+2  host_latency_s; engine has layers, outputs and protocol
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from edgeperf.verdict import Verdict
 from engines.toolchains import Built
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Bench:
     clocks: Clocks
     throughput_per_s: Figure | None
     latency_s: Latency | None
+    host_latency_s: Latency | None
     power_w: Power | None
     power_missing: str | None
     images_per_s_per_w: Figure | None

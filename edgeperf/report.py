@@ -132,16 +132,37 @@ def _heat(conditions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _engine(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    versions = ", ".join(f"{name} {version}" for name, version in data["engine"]["versions"].items())
-    found = data["spec"]["precision_found"]
-    built = data["engine"]["built"]
-    parts = [versions, f"computes in {found.upper()}" if found else ""]
-    if built is not None:
-        how = "loaded from the cache" if built["cached"] else "built"
-        parts.append(f"{how} in {show_seconds(built['seconds'])}, {show_bytes(built['engine_bytes'])}")
+    engine, found = data["engine"], data["spec"]["precision_found"]
+    versions = ", ".join(f"{name} {version}" for name, version in engine["versions"].items())
+    computes = f"computes in {found.upper()}" if found and engine["layers"] is None else ""
+    parts = [versions, computes, how_built(engine["built"])]
     text = "; ".join(part for part in parts if part)
     if text:
         yield "engine", text
+    if engine["built"] and engine["built"]["builds_per_s"]:
+        yield "builds", spread(engine["built"]["builds_per_s"])
+    if engine["layers"] is not None:
+        yield "precision", engine["layers"]["text"]
+    if engine["outputs"] is not None:
+        yield "outputs", engine["outputs"]["text"]
+
+
+def how_built(built: Mapping[str, Any] | None) -> str:
+    """Returns how an engine came to be, "" where there is nothing to say."""
+    if built is None:
+        return ""
+    size = show_bytes(built["engine_bytes"])
+    if built["cached"]:
+        return f"kept on the board, {size}"
+    why = f" ({built['why']})" if built["why"] else ""
+    return f"built in {show_seconds(built['seconds'])}{why}, {size}"
+
+
+def spread(builds_per_s: Sequence[float]) -> str:
+    """Returns how much several builds of one engine differ."""
+    best, worst = max(builds_per_s), min(builds_per_s)
+    apart = f"{(best - worst) / best:.1%} apart" if best else "none of them gave a figure"
+    return f"the fastest of {len(builds_per_s)} was kept; in short runs they are {apart}"
 
 
 def _bounds(bounds: Mapping[str, float] | None) -> Iterator[tuple[str, str]]:

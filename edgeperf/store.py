@@ -80,11 +80,21 @@ def _load(path: Path) -> Saved:
     data = json.loads(path.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("kind") != "bench":
         raise ValueError("it holds something else")
+    if data.get("schema") == 1:
+        data = _from_first(data)
     if data.get("schema") != SCHEMA:
         raise ValueError(f"its schema is {data.get('schema')!r}, this edgeperf knows {SCHEMA}")
     if missing := sorted(_FIELDS - set(data)):
         raise ValueError(f"it has no {missing[0]!r}")
     return Saved(path, data)
+
+
+def _from_first(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record of schema 1 as one of schema 2."""
+    engine = {"layers": None, "outputs": None, "protocol": None, **data.get("engine", {})}
+    if engine.get("built"):
+        engine["built"] = {"why": "", "workspace_bytes": 0, "builds_per_s": [], **engine["built"]}
+    return {**data, "schema": 2, "host_latency_s": None, "engine": engine}
 
 
 def find(folder: Path, name: str) -> Saved:

@@ -36,7 +36,8 @@ class Evidence:
     ``power_missing`` says why a board that has rails gave no watts. ``clocks_asked_hz`` is what the board accepted;
     ``clocks_seen_hz`` what its drivers reported during the window, in order of time, by the same names. ``unlocked``
     says why clocks float, "" under a lock. Shares are 0 to 1; ``drift`` is last against first third;
-    ``foreign_share`` the share of the machine's processor time that other programs took.
+    ``foreign_share`` the share of the machine's processor time that other programs took; ``outputs_wrong`` says how
+    what was computed differs from what it should be.
     """
 
     window_s: float = 0.0
@@ -55,6 +56,7 @@ class Evidence:
     precision_asked: str = ""
     precision_found: str = ""
     on_cpu: bool = False
+    outputs_wrong: str = ""
     drift: float | None = None
     stalled_s: float = 0.0
     foreign_share: float = 0.0
@@ -125,8 +127,15 @@ def _precision(e: Evidence) -> Iterator[Reason]:
         return
     if (asked, found) == ("fp16", "fp32") and e.on_cpu:
         yield Reason("fp16-as-fp32", "DEGRADED", "fp16 was asked, but this processor computes it as fp32 inside")
+    elif found == "mixed":
+        yield Reason("precision-mixed", "DEGRADED", f"{asked} was asked, part of the engine's arithmetic is not")
     else:
         yield Reason("precision-not-as-asked", "INVALID", f"{asked} was asked, the engine runs {found}")
+
+
+def _outputs(e: Evidence) -> Iterator[Reason]:
+    if e.outputs_wrong:
+        yield Reason("outputs-wrong", "INVALID", e.outputs_wrong)
 
 
 def _heat(e: Evidence) -> Iterator[Reason]:
@@ -158,5 +167,5 @@ def _events(e: Evidence) -> Iterator[Reason]:
 
 
 _RULES: tuple[Callable[[Evidence], Iterator[Reason]], ...] = (
-    *(_events, _sampler, _freshness, _clocks, _precision, _heat, _steadiness, _interference),
+    *(_events, _sampler, _freshness, _clocks, _precision, _outputs, _heat, _steadiness, _interference),
 )

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgeperf.clocks import Changes, Status, groups, show
-from edgeperf.report import labelled, place
+from edgeperf.report import how_built, labelled, place, spread
 from edgeperf.ui import table
-from edgeperf.units import show_bytes, show_count, show_seconds
+from edgeperf.units import show_bytes, show_count
 from engines.cost import LayerCost, Precision, cost, total
 
 if TYPE_CHECKING:  # only their names are needed, and some of their modules take long to load
@@ -82,7 +82,9 @@ def status_text(status: Status, snapshot: Snapshot) -> str:
 
 def build_text(record: Build) -> str:
     """Returns what was built, how long it took and where it is kept."""
-    spec, built = record.spec, record.built
+    from edgeperf.record import plain
+
+    spec, built = record.spec, plain(record.built)
     lines = [
         f"{spec.model} {spec.precision.upper()} batch {spec.batch} with {spec.toolchain}",
         place(record.simulated, record.board, record.l4t, record.host),
@@ -91,8 +93,9 @@ def build_text(record: Build) -> str:
     if spec.precision_found:
         lines += labelled("computes", f"in {spec.precision_found.upper()}")
     if built is not None:
-        how = "loaded from the cache" if built.cached else "built"
-        lines += labelled("result", f"{how} in {show_seconds(built.seconds)}, {show_bytes(built.engine_bytes)}")
+        lines += labelled("result", how_built(built))
+    if built is not None and built["builds_per_s"]:
+        lines += labelled("builds", spread(built["builds_per_s"]))
     lines += labelled("key", spec.key)
     return "\n".join([*lines, *(line for note in record.notes for line in labelled("note", note))])
 

@@ -1,4 +1,4 @@
-"""What runs a network on a board: ``tensorrt``, ``caffe`` or ``onnxruntime``.
+"""What runs a network on a board: ``tensorrt``, ``trtexec``, ``caffe`` or ``onnxruntime``.
 
 A toolchain needs no connection: it is a generator that asks (`Put`, `Run`), is answered, and returns what was measured.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 
-from engines.toolchains import caffe, onnxruntime, tensorrt
+from engines.toolchains import caffe, onnxruntime, tensorrt, trtexec
 from engines.toolchains.conversation import Built, Conversation, EngineRun, Put, Request, Run, Toolchain, release
 from remote.errors import UsageError
 from remote.types import Facts
@@ -17,7 +17,8 @@ __all__ = ["Built", "Conversation", "EngineRun", "Put", "Request", "Run", "Toolc
 _ALL: dict[str, Toolchain] = {
     "caffe": Toolchain("caffe", caffe.bench, caffe.build),
     "onnxruntime": Toolchain("onnxruntime", onnxruntime.bench, onnxruntime.build),
-    "tensorrt": Toolchain("tensorrt", tensorrt.bench, tensorrt.build),
+    "tensorrt": Toolchain("tensorrt", tensorrt.bench, tensorrt.build, keeps=True),
+    "trtexec": Toolchain("trtexec", trtexec.bench, trtexec.build, keeps=True),
 }
 
 

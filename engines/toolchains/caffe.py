@@ -38,12 +38,12 @@ def bench(request: Request) -> Conversation:
     path = yield Put(Blob(f"{request.model.name}.prototxt", text.encode()))
     count = request.iterations
     if count is None:
-        completed = yield Run(_job(request, path, _SHORT), measured=False)
+        completed = yield Run(_job(request, path, _SHORT), measured=False, doing="trying")
         short = _figures(request, completed)
         if short is None:
             return _interrupted(request, completed)
         count = max(_LEAST, ceil(request.duration_s / min(short.iterations_s)))
-    completed = yield Run(_job(request, path, count), measured=True)
+    completed = yield Run(_job(request, path, count), measured=True, doing="running")
     figures = _figures(request, completed)
     return _run(request, figures) if figures else _interrupted(request, completed)
 

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 
 from engines.cost import cost
 from engines.models import Model
-from engines.spec import EngineSpec
-from remote.errors import EngineError, OutOfMemory
+from engines.precision import Found
+from engines.reference import OutputCheck
+from engines.spec import EngineSpec, Options, Protocol
+from remote.errors import EngineError, OutOfMemory, UsageError
 from remote.types import Blob, Completed, Facts, Job
 
 _STOPPED = "cancelled"
@@ -26,17 +28,21 @@ class Put:
 
 @dataclass(frozen=True)
 class Run:
-    """Asks for a job; answered with its `Completed`. ``measured``: the one whose clocks and watts count."""
+    """Asks for a job; answered with its `Completed`. ``measured``: the one whose clocks and watts count.
+
+    ``doing`` says in one word what takes its time; "" for what does not.
+    """
 
     job: Job
     measured: bool
+    doing: str = ""
 
 
 @dataclass(frozen=True)
 class Request:
     """What to run, on which board and for how long (``iterations`` wins over ``duration_s``).
 
-    ``cache`` is a folder of this machine for model files.
+    ``cache`` is a folder of this machine for model files, ``power_mode`` the name of the mode that the board is in.
     """
 
     model: Model
@@ -46,11 +52,13 @@ class Request:
     duration_s: float
     iterations: int | None
     cache: Path
+    options: Options = field(default_factory=Options)
+    power_mode: str = ""
 
     @property
-    def key(self) -> str:
-        """The engine's content key on this board."""
-        return self.spec.key({"l4t": self.facts.l4t, "gpu": self.facts.board})
+    def content(self) -> dict[str, Any]:
+        """What the engine depends on, as far as this machine knows; the board adds its TensorRT and its GPU."""
+        return self.spec.content({"l4t": self.facts.l4t, "gpu": self.facts.board, "power_mode": self.power_mode})
 
     @property
     def timeout_s(self) -> float:
@@ -60,11 +68,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Built:
-    """How an engine came to be. ``cached``: it was there already, ``seconds`` is for loading it."""
+    """How an engine came to be. ``cached``: it was there already, ``seconds`` is for finding it.
+
+    ``why`` says why an engine that was kept did not do. ``builds_per_s`` are the images per second of each of several
+    builds; the fastest was kept.
+    """
 
     seconds: float
     cached: bool
     engine_bytes: int
+    why: str = ""
+    workspace_bytes: int = 0
+    builds_per_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,9 @@ class EngineRun:
     ``latencies_s`` are per batch of ``batch`` images (empty where the tool times more than that), ``scope`` says what
     they time, ``protocol`` how images/s are formed, ``batch_s`` is the mean time of a batch where the tool itself
     gives it. Of an interrupted run it holds what there was by then. ``power_missing`` says why watts measured between
-    ``start_s`` and ``stop_s`` are not those of inference; "" where they are.
+    ``start_s`` and ``stop_s`` are not those of inference; "" where they are. ``host_s`` are the latencies as the host
+    program saw them, ``key`` is the engine's, ``found`` says what its layers compute in, ``check`` whether its outputs
+    are right, ``effective`` the protocol that was followed.
     """
 
     start_s: float
@@ -92,6 +109,11 @@ class EngineRun:
     interrupted: bool = False
     power_missing: str = ""
     batch_s: float | None = None
+    host_s: tuple[float, ...] = ()
+    key: str = ""
+    found: Found | None = None
+    check: OutputCheck | None = None
+    effective: Protocol | None = None
 
     @property
     def images_per_s(self) -> float | None:
@@ -112,17 +134,41 @@ Conversation = Generator[Put | Run, Any, EngineRun]
 
 @dataclass(frozen=True)
 class Toolchain:
-    """``bench`` measures; ``build`` only makes what would be run, its `EngineRun` has no iterations."""
+    """``bench`` measures; ``build`` only makes what would be run, its `EngineRun` has no iterations.
+
+    ``keeps``: engines are built beforehand and kept on the board.
+    """
 
     name: str
     bench: Callable[[Request], Conversation]
     build: Callable[[Request], Conversation]
+    keeps: bool = False
+
+    def check(self, options: Options) -> None:
+        """Raises UsageError for options that mean nothing to this toolchain."""
+        if not self.keeps and options != Options(shapes=options.shapes):
+            raise UsageError(
+                f"{self.name} builds no engines: workspace, TF32, transfers, spin, CUDA graph, builds and container "
+                "are options of TensorRT",
+                "leave them out, or use --toolchain tensorrt or trtexec",
+            )
 
 
 def release(facts: Facts) -> int | None:
     """Returns the major L4T release, None for a machine that has none."""
     major = facts.l4t.partition(".")[0]
     return int(major) if major.isdigit() else None
+
+
+def model_blob(request: Request) -> Blob:
+    """Returns a user's file as it is put on a board. Raises UsageError where it is not all of the model."""
+    model = request.model
+    if model.beside:
+        raise UsageError(
+            f"{model.source}: weights of it are in {', '.join(model.beside)}, which does not go to the board with it",
+            "save it as one file: onnx.save(onnx.load('model.onnx'), 'whole.onnx')",
+        )
+    return Blob(Path(model.source).name, path=Path(model.source))
 
 
 def check_memory(request: Request) -> None:

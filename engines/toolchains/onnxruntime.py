@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engines.emit import onnx
-from engines.toolchains.conversation import Conversation, Put, Request, Run, check_memory, release
-from engines.toolchains.talk import Timed, converse
+from engines.toolchains.conversation import Conversation, Put, Request, Run, check_memory, model_blob, release
+from engines.toolchains.talk import ask, run_of, runner_blob
 from remote.errors import UsageError
 from remote.types import Blob
 
 _FIRST_RELEASE = 32
-_TIMED = Timed(
-    "host time of one batch",
+_SCOPE = "host time of one batch"
+_PROTOCOL = (
     "ONNX Runtime on the CPU: after a warm-up, every batch was timed on the board from call to return. "
-    "images/s = batch x iterations / time from the first call to the last return.",
+    "images/s = batch x iterations / time from the first call to the last return."
 )
 
 
@@ -40,18 +40,20 @@ def _converse(request: Request, action: Literal["build", "bench"]) -> Conversati
             "use --toolchain caffe on this board, or --host local",
         )
     check_memory(request)
+    runner = yield Put(runner_blob())
     if major is not None:
         # JetPack does not bring ONNX Runtime: ask before a large file is made and sent.
-        yield from converse(request, "probe", _TIMED, None, None)
+        yield from ask(request, runner, "probe")
     path = yield from _model(request)
-    return (yield from converse(request, action, _TIMED, path, None))
+    inputs = {item.name: item.dims for item in request.model.inputs}
+    said = yield from ask(request, runner, action, measured=action == "bench", model=path, inputs=inputs)
+    return run_of(request, said, said, _SCOPE, _PROTOCOL)
 
 
 def _model(request: Request) -> Generator[Put | Run, Any, str]:
     """Puts the model's file on the board and returns its path there; a built-in network is written first."""
     if request.model.source != "builtin":
-        path = Path(request.model.source)
-        return str((yield Put(Blob(path.name, path=path))))
+        return str((yield Put(model_blob(request))))
     path = emitted(request)
     return str((yield Put(Blob(f"{request.model.name}.onnx", path=path))))
 

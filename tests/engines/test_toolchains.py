@@ -9,9 +9,18 @@ import pytest
 
 from engines import toolchains
 from engines.models import Model, load
-from engines.spec import EngineSpec
+from engines.spec import EngineSpec, Options
 from engines.toolchains import Built, Conversation, EngineRun, Put, Request, Run
-from remote.errors import EdgeperfError, EngineError, OutOfMemory, UsageError
+from remote.errors import (
+    DeviceDenied,
+    EdgeperfError,
+    EngineError,
+    OutOfMemory,
+    PlanMismatch,
+    ToolMissing,
+    UnsupportedModel,
+    UsageError,
+)
 from remote.types import Blob, Completed, Facts, Line
 
 PC = Facts(
@@ -75,14 +84,15 @@ def spoken(*events: dict[str, Any], code: int = 0, reason: str = "") -> Complete
     return ended([Line(5.0, "stdout", json.dumps(event)) for event in events], code, reason)
 
 
-HELLO = {"event": "hello", "versions": {"onnxruntime": "1.20"}, "device": "cpu"}
+HELLO = {"event": "hello", "versions": {"onnxruntime": "1.20"}, "device": "cpu", "key": "k"}
 BUILT = {
     "event": "built",
     "seconds": 0.5,
     "cached": False,
     "engine_bytes": 7,
     "precision_found": "fp32",
-    "note": "in FP32",
+    "why": "",
+    "notes": ["in FP32"],
 }
 START = {"event": "start", "t_s": 10.0}
 STOP = {"event": "stop", "t_s": 12.0, "iterations": 3}
@@ -115,7 +125,15 @@ def test_an_unknown_toolchain_is_a_usage_error_with_the_nearest_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "facts"),
-    [("tensorrt", PC), ("tensorrt", OLD), ("caffe", PC), ("caffe", JETSON), ("onnxruntime", OLD)],
+    [
+        ("tensorrt", PC),
+        ("tensorrt", OLD),
+        ("trtexec", PC),
+        ("trtexec", OLD),
+        ("caffe", PC),
+        ("caffe", JETSON),
+        ("onnxruntime", OLD),
+    ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_asked(name: str, facts: Facts) -> None:
     chain = toolchains.toolchain(name)
@@ -128,6 +146,14 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(name: str, facts: 
 def test_a_batch_beyond_the_memory_is_refused_before_anything_is_asked(name: str, facts: Facts) -> None:
     with pytest.raises(OutOfMemory, match="batch 5000"):
         next(toolchains.toolchain(name).bench(request(name, facts, batch=5000)))
+
+
+@pytest.mark.parametrize(("name", "facts"), [("tensorrt", JETSON), ("trtexec", JETSON), ("onnxruntime", PC)])
+def test_a_model_in_several_files_is_refused_with_how_to_make_it_one(name: str, facts: Facts) -> None:
+    model = replace(load("alexnet", 2), source="model.onnx", beside=("model.data",))
+    with pytest.raises(UsageError, match=r"model\.data") as caught:
+        hold(toolchains.toolchain(name).bench(request(name, facts, model=model)), [])
+    assert "onnx.save" in caught.value.hint
 
 
 def test_caffe_does_not_take_an_onnx_file() -> None:
@@ -147,7 +173,7 @@ def test_caffe_has_nothing_to_build() -> None:
 def test_the_runner_gets_the_request_and_its_lines_become_a_run(tmp_path: Path) -> None:
     asked = request("onnxruntime", PC, tmp_path, batch=4, iterations=3)
     run, blobs, runs = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
-    assert [blob.name for blob in blobs] == ["googlenet.onnx", "runner.zip"]
+    assert [blob.name for blob in blobs] == ["runner.zip", "googlenet.onnx"]
     (ask,) = runs
     assert ask.measured
     assert ask.job.argv == ("/usr/bin/python3", "/board/runner.zip")
@@ -166,6 +192,7 @@ def test_the_runner_gets_the_request_and_its_lines_become_a_run(tmp_path: Path) 
         versions={"onnxruntime": "1.20"},
         built=Built(0.5, False, 7),
         notes=("in FP32",),
+        key="k",
     )
     assert run.images_per_s == 4 * 3 / 2.0
     assert run.power_valid
@@ -176,8 +203,9 @@ def test_a_network_is_written_once_and_named_by_its_content(tmp_path: Path) -> N
     for precision in ("fp32", "fp32", "fp16"):
         asked = request("onnxruntime", PC, tmp_path, precision=precision)
         _, blobs, _ = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
-        assert blobs[0].path is not None
-        paths.append((blobs[0].path, blobs[0].path.stat().st_mtime_ns))
+        path = blobs[1].path
+        assert path is not None
+        paths.append((path, path.stat().st_mtime_ns))
     assert paths[0] == paths[1] != paths[2]
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -186,7 +214,7 @@ def test_a_users_file_is_put_as_it_is(tmp_path: Path) -> None:
     model = replace(load("googlenet", 2), source=str(tmp_path / "mine.onnx"))
     asked = request("onnxruntime", PC, tmp_path, model=model)
     _, blobs, _ = hold(toolchains.toolchain("onnxruntime").bench(asked), [WHOLE])
-    assert (blobs[0].name, blobs[0].path) == ("mine.onnx", tmp_path / "mine.onnx")
+    assert (blobs[1].name, blobs[1].path) == ("mine.onnx", tmp_path / "mine.onnx")
 
 
 def test_a_jetson_is_asked_for_onnx_runtime_before_a_model_is_sent(tmp_path: Path) -> None:
@@ -205,8 +233,10 @@ def test_a_jetson_is_asked_for_onnx_runtime_before_a_model_is_sent(tmp_path: Pat
         ("out_of_memory", OutOfMemory),
         ("model", UsageError),
         ("engine", EngineError),
-        ("unsupported", EngineError),
-        ("missing", EngineError),
+        ("unsupported", UnsupportedModel),
+        ("missing", ToolMissing),
+        ("permission", DeviceDenied),
+        ("version", PlanMismatch),
     ],
 )
 def test_the_runners_failures_become_errors_with_their_hint(
@@ -249,26 +279,97 @@ def test_a_run_cut_off_anywhere_claims_nothing(count: int, tmp_path: Path) -> No
     assert (run.interrupted, run.iterations, run.latencies_s, run.images_per_s) == (True, 0, (), None)
 
 
-# TensorRT
+# TensorRT: built in one process, measured in another
+
+TRT = {"event": "hello", "versions": {"tensorrt": "8.2.1"}, "device": "sm_53", "key": "abc"}
+MADE = {**BUILT, "precision_found": None, "why": "no engine of it was kept", "workspace_bytes": 1 << 29, "notes": []}
+TOLD = {"event": "layers", "rows": [{"name": "c", "type": "Convolution", "precision": "fp16", "seconds": 0.1}]}
+BUILD_SAID = spoken(TRT, MADE, DONE)
+BENCH_SAID = spoken(TRT, {"event": "warm", "t_s": 9.0, "iterations": 2}, START, STOP, *LATENCIES, TOLD, DONE)
 
 
-def test_tensorrt_gets_the_graph_and_a_users_file_besides(tmp_path: Path) -> None:
-    _, blobs, runs = hold(toolchains.toolchain("tensorrt").bench(request("tensorrt", JETSON)), [WHOLE])
+def sent(run: Run) -> dict[str, Any]:
+    asked: dict[str, Any] = json.loads(run.job.stdin)
+    return asked
+
+
+def test_an_engine_is_built_in_one_process_and_measured_in_another() -> None:
+    run, blobs, runs = hold(
+        toolchains.toolchain("tensorrt").bench(request("tensorrt", JETSON)), [BUILD_SAID, BENCH_SAID]
+    )
     assert [blob.name for blob in blobs] == ["runner.zip"]
-    sent = json.loads(runs[0].job.stdin)
-    assert sent["model"] is None
-    assert json.loads(sent["graph"])["name"] == "googlenet"
+    assert [(sent(ask)["action"], ask.measured) for ask in runs] == [("build", False), ("bench", True)]
+    assert all(ask.job.argv == ("/usr/bin/python3", "/board/runner.zip") for ask in runs)
+    assert json.loads(sent(runs[0])["graph"])["name"] == "googlenet"
+    assert (run.start_s, run.stop_s, run.latencies_s) == (10.0, 12.0, (0.5, 0.6, 0.7))
+    assert (run.precision_found, run.key) == ("fp16", "abc")
+    assert run.built == Built(0.5, False, 7, "", 1 << 29)
+
+
+def test_a_users_file_goes_to_tensorrt_with_the_shapes_of_its_inputs() -> None:
     model = replace(load("googlenet", 2), source="mine.onnx")
-    _, blobs, _ = hold(toolchains.toolchain("tensorrt").bench(request("tensorrt", JETSON, model=model)), [WHOLE])
-    assert [blob.name for blob in blobs] == ["mine.onnx", "runner.zip"]
+    asked = request("tensorrt", JETSON, model=model)
+    _, blobs, runs = hold(toolchains.toolchain("tensorrt").bench(asked), [BUILD_SAID, BENCH_SAID])
+    assert [blob.name for blob in blobs] == ["runner.zip", "mine.onnx"]
+    assert [sent(ask)["graph"] for ask in runs] == [None, None]
+    assert [sent(ask)["inputs"] for ask in runs] == [{"data": [2, 3, 224, 224]}] * 2
 
 
 def test_a_build_is_not_a_measured_run() -> None:
-    built, _, runs = hold(
-        toolchains.toolchain("tensorrt").build(request("tensorrt", JETSON)), [spoken(HELLO, BUILT, DONE)]
-    )
+    asked = request("tensorrt", JETSON)
+    built, _, runs = hold(toolchains.toolchain("tensorrt").build(asked), [BUILD_SAID])
     assert [run.measured for run in runs] == [False]
-    assert (built.iterations, built.built) == (0, Built(0.5, False, 7))
+    assert (built.iterations, built.images_per_s) == (0, None)
+    assert built.built is not None
+
+
+def test_of_several_builds_the_fastest_is_kept_and_measured() -> None:
+    asked = replace(request("tensorrt", JETSON), options=Options(builds=3))
+
+    def timed(stop_s: float) -> Completed:
+        return spoken(TRT, START, {**STOP, "t_s": stop_s}, *LATENCIES, DONE)
+
+    answers = [
+        *(BUILD_SAID, timed(12.0)),
+        *(BUILD_SAID, timed(11.0)),
+        *(BUILD_SAID, timed(13.0)),
+        *(BUILD_SAID, BENCH_SAID),
+    ]
+    run, _, runs = hold(toolchains.toolchain("tensorrt").bench(asked), answers)
+    actions = [(sent(ask)["action"], sent(ask)["variant"], ask.measured) for ask in runs]
+    tried = [(action, number, False) for number in range(3) for action in ("build", "bench")]
+    assert actions == [*tried, ("choose", 1, False), ("bench", None, True)]
+    assert run.built is not None
+    assert run.built.builds_per_s == (3.0, 6.0, 2.0)
+
+
+def test_what_was_not_followed_of_the_protocol_is_not_claimed() -> None:
+    options = Options().with_protocol(cuda_graph=True)
+    asked = replace(request("tensorrt", JETSON), options=options)
+    loaded = {"event": "loaded", "cuda_graph": False, "notes": ["without a CUDA graph: no"]}
+    built = spoken(TRT, {**MADE, "workspace_bytes": 64 << 20}, DONE)
+    ran = spoken(TRT, loaded, START, STOP, *LATENCIES, TOLD, DONE)
+    run, _, _ = hold(toolchains.toolchain("tensorrt").bench(asked), [built, ran])
+    assert run.effective == replace(options.protocol, cuda_graph=False, workspace_bytes=64 << 20)
+    assert "without a CUDA graph: no" in run.notes
+    assert run.effective is not None
+    assert run.effective.fingerprint() in run.protocol
+
+
+def test_in_a_container_everything_runs_in_docker_with_the_cache_folder_only() -> None:
+    asked = replace(request("tensorrt", JETSON), options=Options(container="l4t-tensorrt:r8.5.2"))
+    _, _, runs = hold(toolchains.toolchain("tensorrt").bench(asked), [BUILD_SAID, BENCH_SAID])
+    for ask in runs:
+        assert ask.job.argv[:2] == ("docker", "run")
+        assert ask.job.argv[ask.job.argv.index("--volume") + 1] == "/cache:/cache"
+        assert ask.job.argv[-4:] == ("--entrypoint", "python3", "l4t-tensorrt:r8.5.2", "/board/runner.zip")
+
+
+@pytest.mark.parametrize("name", ["caffe", "onnxruntime"])
+def test_options_of_tensorrt_are_refused_where_they_mean_nothing(name: str) -> None:
+    with pytest.raises(UsageError, match="options of TensorRT"):
+        toolchains.toolchain(name).check(Options(builds=2))
+    toolchains.toolchain(name).check(Options(shapes={"data": (1, 3)}))
 
 
 # Caffe

@@ -33,11 +33,12 @@ class Talked:
     def hold(self, request: Request, *, build: bool = False) -> EngineRun:
         """Runs a conversation to its end: files are put into the cache, jobs run on the board."""
         chain = toolchains.toolchain(request.spec.toolchain)
-        talk, answer = (chain.build if build else chain.bench)(request), None
+        talk = (chain.build if build else chain.bench)(request)
+        answer: Any = None
         self.asked = []
         try:
             while True:
-                ask: Any = talk.send(answer)  # type: ignore[arg-type]  # a generator is started with None
+                ask = talk.send(answer)
                 if isinstance(ask, Put):
                     answer = f"/cache/{ask.blob.name}"
                     self.board.save(answer, ask.blob.data or Path(str(ask.blob.path)).read_bytes())
