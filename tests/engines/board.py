@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from remote.sim.physics import Activity, Clocks
 from remote.sim.process import Busy, Err, Out, OutOfBoardMemory, Program, Sleep
@@ -56,9 +57,9 @@ class FakeBoard:
             while True:
                 signal = False
                 if isinstance(action, Out | Err):
-                    source = "stdout" if isinstance(action, Out) else "stderr"
+                    source: Literal["stdout", "stderr"] = "stdout" if isinstance(action, Out) else "stderr"
                     texts = action.text.removesuffix("\n").split("\n")
-                    lines += [Line(self.now_s, source, text) for text in texts]  # type: ignore[arg-type]
+                    lines += [Line(self.now_s, source, text) for text in texts]
                     if interrupt_after in action.text:
                         countdown = 2
                 elif isinstance(action, Sleep | Busy):
