@@ -2,7 +2,8 @@
 
 A real sshd on loopback (that of the tests; needs root) with a folder for a board, behind a proxy that holds bytes back
 by 0, 20 and 75 ms each way. All set the same 32 nodes, as many as on a Jetson AGX Orin; edgeperf also reads each one
-back and keeps the journal. Figures are medians of interleaved runs, each in a process of its own.
+back and keeps the journal. Figures are medians of interleaved runs, each in a process of its own. Python programs run
+from byte code, as when they are installed.
 
 Then 64 boards at once against fabric's ThreadingGroup that runs one command on each: reading all clocks. The boards
 share this machine, so their side of the work counts on both sides of the ratio.
@@ -72,6 +73,7 @@ def compare(runs: int, boards: int) -> None:
             os.environ.update(
                 HOME=home, PYTHONPATH=str(ROOT), XDG_CONFIG_HOME=f"{home}/config", XDG_CACHE_HOME=f"{home}/cache"
             )
+            os.environ.update(PYTHONPYCACHEPREFIX=f"{home}/compiled", PYTHONDONTWRITEBYTECODE="")
             server.welcome(Path(home))
             ratios, speedups = {}, {}
             for delay_ms in DELAYS_MS:

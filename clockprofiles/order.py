@@ -1,4 +1,4 @@
-"""The one place that knows in which order knobs are written, and put back."""
+"""The one place that knows in which order knobs are written. The board puts them back in the exact reverse."""
 
 from __future__ import annotations
 
@@ -49,19 +49,6 @@ def in_order(steps: Iterable[Step], found: Mapping[str, Value | None], l4t: str)
         return _stage(step), domain.rstrip("0123456789"), numbers, order.index(setting) if setting in order else 0
 
     return tuple(sorted(steps, key=key))
-
-
-def undo(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Returns the steps that put back what was found: the exact reverse, without knobs that could not be read.
-
-    It needs no second pass, also where the kernel refused some of ``steps``: either order of a pair of limits, read
-    backwards, passes only through states that were already valid on the way there.
-    """
-    return tuple(
-        Step(step.knob, step.was, step.value, "as it was found")
-        for step in reversed(list(steps))
-        if step.was is not None
-    )
 
 
 def _stage(step: Step) -> int:

@@ -38,6 +38,7 @@ Told = Callable[[Run], AbstractContextManager[None]]
 """The same of one job of a toolchain."""
 
 _PREPARING_S = 10.0
+UNSET = ("refused", "needs-reboot")
 WATCHED = ("cpu.hz", "gpu.hz", "emc.hz", "gpu.load")
 
 
@@ -232,17 +233,22 @@ def _idle(board: Board, seconds: float, sampling: Sampling) -> tuple[Series, ...
 
 
 def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
-    refused = [f"{row.knob}: {row.why}" for row in locked.outcomes if row.result in ("refused", "needs-reboot")]
+    refused = {row.knob: f"{row.knob}: {row.why}" for row in locked.outcomes if row.result in UNSET}
     if refused and request.require_lock:
-        raise BoardError(f"the clocks cannot be locked: {'; '.join(refused)}", "see `edgeperf doctor`")
+        raise BoardError(f"the clocks cannot be locked: {'; '.join(refused.values())}", "see `edgeperf doctor`")
+    refused.pop("nvpmodel.mode", None)  # clocks can be locked in any mode
     if refused:
-        return replace(locked, floating=f"the board refused {'; '.join(refused)}")
+        return replace(locked, floating=f"the board refused {'; '.join(refused.values())}")
     free = _free(locked, board) if locked.profile else []
     if free and request.require_lock:
         raise BoardError(f"the clocks cannot be locked: {', '.join(free)}", "see `edgeperf doctor`")
     if free:
         return replace(locked, floating=f"profile and machine leave {', '.join(free)} free")
     return locked
+
+
+def _mode_missing(locked: Locked) -> str:
+    return "".join(row.why for row in locked.outcomes if row.knob == "nvpmodel.mode" and row.result in UNSET)
 
 
 def _free(locked: Locked, board: Board) -> list[str]:
@@ -264,7 +270,9 @@ def _record(
     window = figures.window(run, series, board.spec.totals, tuple(board.transport.rails), idle)
     chain = asked.spec.toolchain
     accepted = figures.accepted(locked.asked, locked.outcomes)
-    evidence = figures.evidence(request.precision, request.rail_rate_hz, run, window, accepted, locked.floating)
+    evidence = figures.evidence(
+        request.precision, request.rail_rate_hz, run, window, accepted, locked.floating, _mode_missing(locked)
+    )
     return Bench(
         schema=SCHEMA,
         kind="bench",

@@ -183,6 +183,7 @@ def evidence(
     found: Window,
     accepted_hz: Mapping[str, float],
     floating: str,
+    mode_missing: str,
 ) -> Evidence:
     """Returns what the verdict is to be made from."""
     measured = found.measured
@@ -197,6 +198,7 @@ def evidence(
         clocks_asked_hz=accepted_hz,
         clocks_seen_hz=found.seen_hz,
         unlocked=floating,
+        mode_missing=mode_missing,
         throttled_share=_sagging(accepted_hz, found.seen_hz),
         interrupted=run.interrupted,
         precision_asked=precision,

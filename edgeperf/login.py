@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from functools import cache
 
 from edgeperf.ui import Ui
 from edgeperf.units import parse_seconds
@@ -17,6 +17,7 @@ from remote.access import PASSWORD_VARIABLE, Access
 from remote.channel import Pulse
 
 _TERMINAL = threading.Lock()
+_TAKING = threading.Lock()
 
 
 def access(
@@ -25,7 +26,6 @@ def access(
     meet: bool = False,
     clocks_only: bool = False,
     resume: bool = False,
-    environment: Mapping[str, str] = os.environ,
 ) -> Access:
     """Returns what holds for the connections of a command. ``meet``: the user may be asked about a new host key.
 
@@ -33,20 +33,32 @@ def access(
     """
     asking = sys.stdin is not None and sys.stdin.isatty()
     return Access(
-        connect_s=parse_seconds(environment.get("EDGEPERF_CONNECT", "10s")),
+        connect_s=parse_seconds(os.environ.get("EDGEPERF_CONNECT", "10s")),
         pulse=Pulse(
-            parse_seconds(environment.get("EDGEPERF_BEAT", "2s")),
-            parse_seconds(environment.get("EDGEPERF_SILENCE", "10s")),
-            parse_seconds(environment.get("EDGEPERF_GRACE", "60s")),
+            parse_seconds(os.environ.get("EDGEPERF_BEAT", "2s")),
+            parse_seconds(os.environ.get("EDGEPERF_SILENCE", "10s")),
+            parse_seconds(os.environ.get("EDGEPERF_GRACE", "60s")),
         ),
         accept_new_host_key=accept_new_host_key,
         clocks_only=clocks_only,
         resume=resume,
-        sudo_password=environment.get(PASSWORD_VARIABLE, ""),
+        sudo_password=_sudo_password(),
         ask=_password if asking else None,
         confirm=_confirm if asking and meet else None,
         progress=Ui().progress if sys.stderr.isatty() else None,
     )
+
+
+def _sudo_password() -> str:
+    """Returns the password that this process was given."""
+    with _TAKING:  # connections are made in parallel
+        return _taken()
+
+
+@cache
+def _taken() -> str:
+    """Takes the password out of the environment, which a ProxyCommand or `Match exec` of the SSH config inherits."""
+    return os.environ.pop(PASSWORD_VARIABLE, "")
 
 
 def _password(question: str) -> str:

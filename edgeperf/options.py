@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,24 +62,16 @@ def opened(
     from edgeperf.config import cache_folder
     from edgeperf.login import access
     from remote.board import open_board
-    from remote.hosts import Ssh, Twin
+    from remote.hosts import Twin
 
     programs = {}
     if engines and isinstance(host, Twin):
         from engines.simulated.programs import programs as simulated
 
         programs = simulated()
-    if isinstance(host, Ssh):
-        Thread(target=_load_ahead, daemon=True).start()
     allowed = access(accept_new_host_key=accept, clocks_only=clocks_only, resume=resume)
     with open_board(host, programs, cache_folder(), allowed) as board:
         yield board
-
-
-def _load_ahead() -> None:
-    """Loads what shows a result while the network is waited for; what connects comes first, for it is waited for."""
-    for name in ("remote.ssh", "edgeperf.clocks", "edgeperf.words", "rich.console", "rich.table"):
-        import_module(name)
 
 
 def clock_overrides(pairs: list[str] | None) -> dict[str, str]:

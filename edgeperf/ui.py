@@ -66,16 +66,12 @@ class Ui:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Returns a table as text; columns in ``right`` are aligned to the right. Nothing is cut off when piped."""
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for index, name in enumerate(head):
-        grid.add_column(name, justify="right" if index in right else "left", no_wrap=True)
-    for row in rows:
-        grid.add_row(*row)
-    out = StringIO()
-    Console(file=out, width=10_000, color_system=None, markup=False, highlight=False, emoji=False).print(grid)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    lines = [[" ".join(cell.splitlines()) for cell in line] for line in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

@@ -35,9 +35,9 @@ class Evidence:
 
     ``power_missing`` says why a board that has rails gave no watts. ``clocks_asked_hz`` is what the board accepted;
     ``clocks_seen_hz`` what its drivers reported during the window, in order of time, by the same names. ``unlocked``
-    says why clocks float, "" under a lock. Shares are 0 to 1; ``drift`` is last against first third;
-    ``foreign_share`` the share of the machine's processor time that other programs took; ``outputs_wrong`` says how
-    what was computed differs from what it should be.
+    says why clocks float, "" under a lock; ``mode_missing`` why the power mode is another than asked for. Shares are
+    0 to 1; ``drift`` is last against first third; ``foreign_share`` the share of the machine's processor time that
+    other programs took; ``outputs_wrong`` says how what was computed differs from what it should be.
     """
 
     window_s: float = 0.0
@@ -49,6 +49,7 @@ class Evidence:
     clocks_asked_hz: Mapping[str, float] = field(default_factory=dict)
     clocks_seen_hz: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     unlocked: str = ""
+    mode_missing: str = ""
     throttled_share: float = 0.0
     rebooted: bool = False
     interrupted: bool = False
@@ -119,6 +120,8 @@ def _clocks(e: Evidence) -> Iterator[Reason]:
             yield Reason("clocks-not-as-asked", "INVALID", f"{rates} ({sum(off)} of {len(off)} readings off)")
     if e.unlocked:
         yield Reason("clocks-float", "DEGRADED", f"clocks float: {e.unlocked}")
+    if e.mode_missing:
+        yield Reason("mode-not-as-asked", "DEGRADED", f"the power mode is not the one asked for: {e.mode_missing}")
 
 
 def _precision(e: Evidence) -> Iterator[Reason]:

@@ -9,12 +9,12 @@ from edgeperf.clocks import Changes, Status, groups, show
 from edgeperf.report import how_built, labelled, place, spread
 from edgeperf.ui import table
 from edgeperf.units import show_bytes, show_count
-from engines.cost import LayerCost, Precision, cost, total
 
 if TYPE_CHECKING:  # only their names are needed, and some of their modules take long to load
     from edgeperf.doctor import Examination
     from edgeperf.record import Build
     from edgeperf.store import Saved
+    from engines.cost import LayerCost, Precision
     from engines.models import Model
     from remote.boards import BoardSpec
     from remote.types import Snapshot
@@ -115,6 +115,8 @@ def doctor_text(report: Examination) -> str:
 
 def model_rows(model: Model, batch: int, precision: Precision) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Returns a record per layer and the totals, for the whole batch."""
+    from engines.cost import cost, total
+
     costs = cost(model.network, batch, precision)
     sums = total(costs)
     return [_layer(row) for row in costs], {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from remote.channel import Progress, Pulse
 
 PASSWORD_VARIABLE = "EDGEPERF_SUDO_PASSWORD"
-"""The environment variable with the sudo password. No program that is started here inherits it."""
+"""The environment variable with the sudo password. No program that is started on this machine inherits it."""
 
 
 @dataclass(frozen=True)

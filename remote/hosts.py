@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from remote import boards
 from remote.errors import UsageError
 
 # An address may not look like an option of ssh, and holds nothing that a shell or a terminal could act upon.
@@ -92,6 +91,8 @@ def ssh(text: str) -> Ssh:
 
 
 def _twin(text: str) -> Twin:
+    from remote import boards  # their tables take longer to load than an address needs
+
     place, *pairs = text.removeprefix("sim:").split(",")
     board, _, prefix = place.partition("@")
     spec = boards.load(board)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shlex
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -236,7 +237,7 @@ class Session:
         hop.connect_timeout = None  # a whole number there
         times = {"timeout": limit_s, "banner_timeout": limit_s, "auth_timeout": max(limit_s, _START_S)}
         hop.connect_kwargs = {**dict(hop.connect_kwargs), **times}
-        hop.client.set_missing_host_key_policy(_Policy(hop, self._access, _learn(hop)))
+        hop.client.set_missing_host_key_policy(_Policy(hop, self._access, *_learn(hop)))
         if not hop.gateway:
             hop.connect_kwargs["sock"] = _socket(hop.host, hop.port, limit_s)
 
@@ -274,51 +275,66 @@ def _mapping(host: str) -> Iterator[None]:
 # Host keys
 
 
-def _known_hosts(hop: fabric.Connection) -> list[Path]:
-    """Returns the files of known host keys, those of the SSH config or else the usual ones."""
+def _known_hosts(hop: fabric.Connection) -> list[str]:
+    """Returns the files of known host keys as they are named, those of the SSH config or else the usual ones."""
     named = str(hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts")).split()
-    return [Path(name).expanduser() for name in (*named, "/etc/ssh/ssh_known_hosts")]
+    return [*named, "/etc/ssh/ssh_known_hosts"]
 
 
-def _learn(hop: fabric.Connection) -> set[str]:
+def _learn(hop: fabric.Connection) -> tuple[set[str], bool]:
     """Has the client know the keys of its host, but those that are revoked, which are returned (in base 64).
 
-    The library's own reader stops at a line that it does not understand, such as one that revokes a key.
+    The second value says whether a certificate authority vouches for the host, which the library cannot check. Its own
+    reader stops at a line that it does not understand, such as one that revokes a key.
     """
-    name, known = _known_name(hop), hop.client.get_host_keys()
-    texts = (file.read_text("utf-8", "replace") for file in _known_hosts(hop) if file.is_file())
+    name, met, known = _known_name(hop), _met_name(hop), hop.client.get_host_keys()
+    files = [Path(file).expanduser() for file in _known_hosts(hop)]
+    texts = (file.read_text("utf-8", "replace") for file in files if file.is_file())
     lines = [line.split() for text in texts for line in text.splitlines()]
     revoked = {words[3] for words in lines if words[:1] == ["@revoked"] and len(words) > 3}
+    vouched = any(words[:1] == ["@cert-authority"] and len(words) > 3 and _means(words[1], name) for words in lines)
     for words in lines:
-        if len(words) < 3 or words[2] in revoked or not any(_means(word, name) for word in words[0].split(",")):
+        if len(words) < 3 or words[2] in revoked or not _means(words[0], name):
             continue
         with suppress(InvalidHostKey, *FOREIGN):
             entry = HostKeyEntry.from_line(f"{name} {words[1]} {words[2]}")
-            if entry is not None and entry.key.get_name() not in (known.lookup(name) or {}):
-                known.add(name, entry.key.get_name(), entry.key)
-    return revoked
+            if entry is not None and entry.key.get_name() not in (known.lookup(met) or {}):
+                known.add(met, entry.key.get_name(), entry.key)
+    return revoked, vouched
 
 
-def _means(word: str, name: str) -> bool:
-    """Says whether a host in a file of known hosts, perhaps hashed, is the one of this name."""
-    if not word.startswith("|1|"):
-        return word == name
-    with suppress(ValueError):
-        return bool(paramiko.HostKeys.hash_host(name, word) == word)
-    return False
+def _means(hosts: str, name: str) -> bool:
+    """Says whether hosts in a file of known hosts, perhaps hashed or with ``*``, ``?``, ``!``, are those of a name."""
+    if hosts.startswith("|1|"):
+        with suppress(ValueError):
+            return bool(paramiko.HostKeys.hash_host(name, hosts) == hosts)
+        return False
+    patterns = [re.escape(word).replace(r"\*", ".*").replace(r"\?", ".") for word in hosts.split(",")]
+    fits = [pattern for pattern in patterns if re.fullmatch(pattern.removeprefix("!"), name, re.IGNORECASE)]
+    return bool(fits) and not any(pattern.startswith("!") for pattern in fits)
 
 
 def _known_name(hop: fabric.Connection) -> str:
+    """Returns the name under which files of known hosts have a host."""
+    return str(hop.ssh_config.get("hostkeyalias") or _met_name(hop))
+
+
+def _met_name(hop: fabric.Connection) -> str:
+    """Returns the name under which the library looks for a host."""
     return str(hop.host) if hop.port == 22 else f"[{hop.host}]:{hop.port}"
+
+
+_VOUCHED = "edgeperf cannot check a @cert-authority of your known_hosts: it needs the board's own key there\n"
 
 
 class _Policy:
     """Refuses an unknown host key and says how to accept it, or remembers it where the user allowed that."""
 
-    def __init__(self, hop: fabric.Connection, access: Access, revoked: set[str]) -> None:
+    def __init__(self, hop: fabric.Connection, access: Access, revoked: set[str], vouched: bool) -> None:
         self._hop = hop
         self._access = access
         self._revoked = revoked
+        self._vouched = vouched
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """Raises HostError unless new keys are accepted."""
@@ -330,18 +346,20 @@ class _Policy:
         told = f"{self._hop.original_host}: its host key is not known: {key.get_name()} {key.fingerprint}"
         confirm = self._access.confirm
         if not (self._access.accept_new_host_key or (confirm and confirm(f"{told}\nIs it the board's?"))):
-            raise HostError(told, _accepting(self._hop.host, self._hop.port, key))
-        file = _known_hosts(self._hop)[0]
+            raise HostError(told, (_VOUCHED if self._vouched else "") + _accepting(self._hop, key))
+        file = Path(_known_hosts(self._hop)[0]).expanduser()
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with file.open("a", encoding="utf-8") as known:
-            known.write(f"{hostname} {key.get_name()} {key.get_base64()}\n")
+            known.write(f"{_known_name(self._hop)} {key.get_name()} {key.get_base64()}\n")
 
 
-def _accepting(host: str, port: int, key: paramiko.PKey) -> str:
+def _accepting(hop: fabric.Connection, key: paramiko.PKey) -> str:
     kind = key.get_name().removeprefix("ssh-").partition("-")[0]
+    name, file = _known_name(hop), _known_hosts(hop)[0]
+    renamed = "" if name == _met_name(hop) else " | sed " + shlex.quote(f"s,^[^ ]*,{name},")
     return (
         "compare it with the one that the board shows: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\n"
-        f"to accept it: ssh-keyscan -p {port} -t {kind} {shlex.quote(host)} >> ~/.ssh/known_hosts\n"
+        f"to accept it: ssh-keyscan -p {hop.port} -t {kind} {shlex.quote(hop.host)}{renamed} >> {file}\n"
         "or let edgeperf do that: --accept-new-host-key"
     )
 

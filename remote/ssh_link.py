@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from remote import start
 from remote.errors import HostError, LinkLost
+from remote.interrupts import noted
 
 _PIECE_BYTES = 1 << 20
 _START_S = 30.0
@@ -26,7 +29,7 @@ class Line(Protocol):
 
 
 class Pipe(Protocol):
-    """What is needed of a channel of the SSH library. Its errors are OSErrors."""
+    """What is needed of a channel of the SSH library. Its errors are OSErrors, and EOFError where it sends."""
 
     def settimeout(self, timeout: float | None) -> None:
         """Bounds how long the calls below may block."""
@@ -62,18 +65,24 @@ class NotStarted(HostError):
 
 
 class SshLink:
-    """A program as a byte stream. ``ahead`` was read from it before."""
+    """A program as a byte stream. ``ahead`` was read from it before.
+
+    Ctrl-C is raised in `receive`, and only between two calls of the SSH library: it would leave its locks broken.
+    """
 
     def __init__(self, pipe: Pipe, host: str, ahead: bytes) -> None:
         self._pipe = pipe
         self._host = host
         self._ahead = ahead
+        self._reading = False
+        self._came: SimpleQueue[bytes | None] = SimpleQueue()  # None: Ctrl-C
 
     def send(self, data: bytes) -> None:
         """Sends all of ``data``. Raises LinkLost."""
         try:
-            self._pipe.sendall(data)
-        except OSError as error:
+            with noted(self._interrupt):
+                self._pipe.sendall(data)
+        except (OSError, EOFError) as error:
             raise self._lost() from error
 
     def receive(self, timeout_s: float | None) -> bytes:
@@ -81,9 +90,8 @@ class SshLink:
         if self._ahead:
             ahead, self._ahead = self._ahead, b""
             return ahead
-        self._pipe.settimeout(timeout_s)
         try:
-            data = self._pipe.recv(_PIECE_BYTES)
+            data = self._next(timeout_s)
         except OSError as error:
             self._pipe.get_transport().close()  # or what goes over its other channels is waited for as well
             raise self._lost(f"it said nothing for {timeout_s:g} s") from error
@@ -98,10 +106,43 @@ class SshLink:
 
     def wait_closed(self, timeout_s: float) -> None:
         """Returns once the program has ended, or after ``timeout_s`` of silence."""
-        self._pipe.settimeout(timeout_s)
         with suppress(OSError):
-            while self._pipe.recv(_PIECE_BYTES):
+            while self._next(timeout_s):
                 pass
+
+    def _next(self, timeout_s: float | None) -> bytes:
+        """Returns what came, b"" at the end. Raises OSError when nothing did for ``timeout_s``."""
+        self._pipe.settimeout(timeout_s)
+        if not self._reading:
+            if threading.current_thread() is not threading.main_thread():
+                return self._pipe.recv(_PIECE_BYTES)
+            self._reading = True
+            threading.Thread(target=self._read, daemon=True).start()
+        with noted(self._interrupt):
+            try:
+                data = self._came.get(timeout=timeout_s)
+            except Empty:
+                raise TimeoutError from None
+        if data is None:
+            raise KeyboardInterrupt
+        if not data:
+            self._came.put(data)  # it stays at its end
+        return data
+
+    def _read(self) -> None:
+        """Reads for the main thread, which Ctrl-C would strike while it is in the SSH library."""
+        data = None
+        while data != b"":
+            try:
+                data = self._pipe.recv(_PIECE_BYTES)
+            except TimeoutError:
+                continue
+            except OSError:
+                data = b""
+            self._came.put(data)
+
+    def _interrupt(self) -> None:
+        self._came.put(None)
 
     def _lost(self, why: str = "") -> LinkLost:
         said = self._pipe.recv_stderr(1 << 16).decode("utf-8", "replace") if self._pipe.recv_stderr_ready() else ""

@@ -26,7 +26,7 @@ class _Job(object):
     def __init__(
         self, number: int, process: "Process | None", started_s: float, until_s: float, samplers: "Samplers | None"
     ) -> None:
-        self.number = number
+        self.number = number  # type: int | None
         self.process = process
         self.started_s = started_s
         self.until_s = until_s
@@ -69,6 +69,11 @@ class Agent(Program):
             "cancel": self._cancel,
             "put": self._put,
         }
+
+    def start(self) -> None:
+        if self._job is not None:
+            self._job.number = None  # a host that came back may use that number for something else
+        Program.start(self)
 
     def hello(self) -> "dict[str, Any]":
         return {

@@ -9,13 +9,13 @@ from remote.onboard import probe
 from remote.onboard.facts import facts
 from remote.onboard.journal import FOLDER, LOCK, ROOT, Journal
 from remote.onboard.program import Fault, Program, bounded
-from remote.onboard.sampler import Samplers
 from remote.onboard.settings import Settings
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
     from typing import Any, Iterator  # novm
 
+    from remote.onboard.sampler import Samplers  # noqa: F401 - type comments name it
     from remote.onboard.system import System
 
 _KEEP_S = 1.0
@@ -125,11 +125,11 @@ class Clockd(Program):
         with self._journal() as journal:
             self.notes += journal.clear()
             for layer in journal.due():
-                if layer["pid"] == self.system.pid() and layer["kind"] == "lease":
+                if layer["holder"] == self.system.identity() and layer["kind"] == "lease":
                     self._leased = False
                 rows = self.settings.put_back(layer, False)
                 done = sum(1 for row in rows if row["result"] == "restored")
-                ended = "ran out" if self.system.alive(layer["pid"]) else "was left behind"
+                ended = "ran out" if self.system.alive(layer["holder"]) else "was left behind"
                 self.notes.append("what %s had set %s; %d settings were put back" % (layer["owner"], ended, done))
                 journal.drop(layer)
             watched = [layer for layer in journal.layers if layer["kind"] == "lease" or layer["until"] is not None]
@@ -151,8 +151,8 @@ class Clockd(Program):
             self._refuse_others(journal)
             self._refuse_below_lease(kind)
             layer = journal.open_layer(kind, owner, ttl_s)
-            self.settings.remember(layer, steps)
-            journal.save()
+            earlier = self.settings.remember(layer, steps)
+            journal.save(earlier)
             self._leased = self._leased or kind == "lease"
             self._look_s = self.system.now() + _KEEP_S if self._leased or layer["until"] is not None else self._look_s
             self._keep_guard()
@@ -165,7 +165,7 @@ class Clockd(Program):
 
     def _refuse_others(self, journal: Journal) -> None:
         lease = journal.layer("lease")
-        if lease is not None and lease["pid"] != self.system.pid():
+        if lease is not None and lease["holder"] != self.system.identity():
             hint = "wait for it to end, or end it: edgeperf lease break"
             raise Fault("held", "the board is held by a measurement of %s" % lease["owner"], hint)
 
@@ -200,6 +200,8 @@ class Clockd(Program):
     # Sampling
 
     def _sample(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        from remote.onboard.sampler import Samplers  # most connections only set clocks
+
         self._samplers = Samplers(self.system, self.rails, self.readings, request["sampling"])
         return {}
 

@@ -28,15 +28,17 @@ ROOT = "clocks need root: log in as root, run edgeperf as root on this machine, 
 _ROOM = "make room there: `df -h %s` on the board shows what is full" % FOLDER
 
 
-_LAYER = {"kind", "owner", "since", "pid", "until", "entries"}
+_LAYER = {"kind", "owner", "since", "holder", "until", "entries"}
 _ENTRY = {"knob", "was", "set"}
 
 
 def _checked(layers: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     """Returns the layers of a file. Raises ValueError or TypeError when another program, or version, wrote them."""
     for layer in layers:
-        if set(layer) != _LAYER or any(set(entry) != _ENTRY for entry in layer["entries"]):
+        if set(layer) != _LAYER or not isinstance(layer["holder"], str):
             raise ValueError("not a layer")
+        if any(set(entry) != _ENTRY for entry in layer["entries"]):
+            raise ValueError("not an entry")
     return layers
 
 
@@ -50,6 +52,7 @@ class Journal(object):
         self._stale = ""
         self.layers = []  # type: list[dict[str, Any]]
         saved, kept = self._load(PATH), self._load(KEPT)
+        self._kept = kept is not None
         if saved is not None and saved["boot"] == boot_id:
             self.layers = saved["layers"]
             return
@@ -58,7 +61,7 @@ class Journal(object):
             self.notes.append(self._stale)
         for layer in kept["layers"] if kept is not None else []:
             # Its holder and its end belong to the earlier boot: a lease is over, what was applied stays.
-            self.layers.append(dict(layer, pid=0, until=None))
+            self.layers.append(dict(layer, holder="", until=None))
             self.notes.append("the power mode that %s had set outlived a reboot" % layer["owner"])
 
     def _load(self, path: str) -> "dict[str, Any] | None":
@@ -102,7 +105,7 @@ class Journal(object):
         if layer is None:
             layer = {"kind": kind, "owner": owner, "since": system.wall(), "entries": []}
             self.layers.append(layer)
-        layer["pid"] = system.pid()
+        layer["holder"] = system.identity()
         layer["until"] = system.now() + ttl_s if ttl_s else None
         return layer
 
@@ -113,7 +116,7 @@ class Journal(object):
             layer
             for layer in reversed(self.layers)
             if (layer["until"] is not None and system.now() >= layer["until"])
-            or (layer["kind"] == "lease" and not system.alive(layer["pid"]))
+            or (layer["kind"] == "lease" and not system.alive(layer["holder"]))
         ]
 
     def drop(self, layer: "dict[str, Any]") -> None:
@@ -132,16 +135,28 @@ class Journal(object):
         with contextlib.suppress(OSError):  # no room: it is found again, and putting back what is back changes nothing
             self._write()
 
-    def save(self) -> None:
-        """Writes the layers. Raises Fault when that is impossible: then nothing may be changed."""
+    def save(self, unfinished: "list[dict[str, Any]] | tuple[()]" = ()) -> None:
+        """Writes the layers, some entries as of a write that is not over. Raises Fault when that is impossible.
+
+        Then nothing may be changed.
+        """
+        known = [(entry, entry["set"]) for entry in unfinished]
         try:
+            for entry in unfinished:
+                entry["set"] = None
             self._write()
         except OSError as error:
+            if not self._kept:
+                with contextlib.suppress(OSError):
+                    self._system.remove(KEPT)  # or it looks as if a mode had outlived a reboot
             raise Fault(
                 "board",
                 "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
                 _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else ROOT,
             ) from error
+        finally:
+            for entry, value in known:
+                entry["set"] = value
 
     def _write(self) -> None:
         """Writes the layers that hold something; a lease also holds the board. Raises OSError."""

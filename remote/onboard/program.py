@@ -119,6 +119,7 @@ class Program(object):
         if line.beat_is_due():
             self.send({"id": None, "kind": "beat"})
         if line.lost():
+            self._hear_out()
             self._lose()
         if line.over():
             self._close()
@@ -144,8 +145,19 @@ class Program(object):
             self._partial = bytearray()
             self._refuse(None, "protocol", "a request of more than %d bytes was dropped" % self.longest_bytes)
 
+    def _hear_out(self) -> None:
+        """Takes what a host that is gone had still said, such as its goodbye."""
+        line = self.connection
+        while not self.closed and self.system.wait([line.handle], self.system.now()):
+            data = line.read()
+            if not data:
+                return
+            self._feed(data)
+
     def _lose(self) -> None:
         """Keeps what is worth it for the time of grace; else ends."""
+        if self.closed:
+            return
         if self.connection.grace_s and self.worth_keeping():
             self.connection.open_door()
         else:

@@ -44,17 +44,24 @@ class Settings(object):
             raise Fault("usage", str(error), "nothing was changed") from error
         return {"id": str(step["knob"]), "knob": knob, "value": step["value"], "text": text}
 
-    def remember(self, layer: "dict[str, Any]", steps: "list[dict[str, Any]]") -> None:
-        """Journals the values found, and before each those that its write makes the kernel forget."""
-        known = {entry["knob"] for entry in layer["entries"]}
+    def remember(self, layer: "dict[str, Any]", steps: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+        """Journals the values found, and before each those that its write makes the kernel forget.
+
+        Returns the entries of an earlier write that this one is about to change.
+        """
+        known = {entry["knob"]: entry for entry in layer["entries"]}
+        earlier = []
         for step in steps:
             if step["knob"] is None or self._value(step["knob"]) == step["value"]:
                 continue
             for name in step["knob"]["saves"] + [step["id"]]:
                 was = self._setting(self.knobs[name]) if name in self.knobs else None
-                if name not in known:  # with None: it had no value then, so it gets none back
-                    known.add(name)
-                    layer["entries"].append({"knob": name, "was": was, "set": None})
+                if name in known:
+                    earlier.append(known[name])
+                else:  # with None: it had no value then, so it gets none back
+                    known[name] = {"knob": name, "was": was, "set": None}
+                    layer["entries"].append(known[name])
+        return [entry for entry in earlier if entry["set"] is not None]
 
     def apply(self, step: "dict[str, Any]", reboot: bool = False) -> "dict[str, Any]":
         """Sets a knob and says what became of it, read back. With ``reboot`` a power mode may reboot the board."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import cast
 
 from remote import boards, bundle
 from remote.channel import ChannelTransport
 from remote.errors import LinkLost
 from remote.hosts import Twin
+from remote.interrupts import noted
 from remote.onboard.agent import Agent
 from remote.onboard.clockd import Clockd
 from remote.onboard.program import Program as OnBoard
@@ -38,7 +34,8 @@ class TwinLink:
         self._system.input.feed(data)
 
     def receive(self, timeout_s: float | None) -> bytes:
-        with _unbroken() as broken:
+        broken: list[bool] = []
+        with noted(lambda: broken.append(True)):  # not in the middle of a turn
             idle = 0
             while not self._system.outbox and not broken:
                 if self._program.closed or idle > _MOST_IDLE_TURNS:
@@ -56,24 +53,6 @@ class TwinLink:
         self._system.input.feed(b"")
         while not self._program.closed:
             self._program.turn()
-
-
-@contextmanager
-def _unbroken() -> Iterator[list[int]]:
-    """Holds Ctrl-C back so that it cannot strike in the middle of a turn; yields a list that it fills."""
-    seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        seen.append(number)
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class TwinTransport(ChannelTransport):

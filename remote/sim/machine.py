@@ -135,9 +135,9 @@ class Machine:
         self._next_pid += 1
         return self._next_pid
 
-    def alive(self, pid: int) -> bool:
-        """Says whether an on-board program with that number runs."""
-        return any(system.pid() == pid and not program.closed for program, system in self._attached)
+    def alive(self, identity: str) -> bool:
+        """Says whether an on-board program runs."""
+        return any(system.identity() == identity and not program.closed for program, system in self._attached)
 
     def free_bytes(self) -> int:
         """Returns the memory that a process can still get."""

@@ -24,7 +24,7 @@ class TwinSystem:
         self.outbox: list[bytes] = []
         self._user = user
         self._root = user == "root"
-        self._pid = machine.take_pid()
+        self._identity = str(machine.take_pid())
 
     def send(self, data: bytes) -> None:
         """Writes to the host."""
@@ -153,13 +153,13 @@ class TwinSystem:
         """Returns how much may still be stored."""
         return self.machine.files.free_bytes()
 
-    def pid(self) -> int:
-        """Returns this program's process number."""
-        return self._pid
+    def identity(self) -> str:
+        """Returns what names this program: its number, as none is used twice."""
+        return self._identity
 
-    def alive(self, pid: int) -> bool:
-        """Says whether a process exists."""
-        return self.machine.alive(pid)
+    def alive(self, identity: str) -> bool:
+        """Says whether a program runs."""
+        return self.machine.alive(identity)
 
     def python(self) -> str:
         """Returns the board's interpreter."""

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockprofiles import profile as profiles
-from clockprofiles.order import in_order, undo
+from clockprofiles.order import in_order
 from clockprofiles.plan import plan
 from clockprofiles.rates import Rate
 from remote.types import Step, Value
-from tests.clockprofiles.toy import CPU_HZ, EMC_HZ, GPU_HZ, RELEASES, Toy, apply, boards
+from tests.clockprofiles.toy import CPU_HZ, EMC_HZ, GPU_HZ, RELEASES, Toy, apply, boards, undo
 
 RULES = {
     "cpuquiet off before cores on": (RELEASES, r"cpuquiet\.enable=0", r"cpu\d\.online=1"),

@@ -120,3 +120,16 @@ def boards(draw: st.DrawFn, releases: tuple[str, ...] = RELEASES) -> Toy:
     if release == "32.7":
         values["fan.auto"] = draw(switch)
     return Toy(release, values)
+
+
+def undo(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Returns the steps that put back what was found: the exact reverse, without knobs that could not be read.
+
+    It needs no second pass, also where the kernel refused some of ``steps``: either order of a pair of limits, read
+    backwards, passes only through states that were already valid on the way there.
+    """
+    return tuple(
+        Step(step.knob, step.was, step.value, "as it was found")
+        for step in reversed(list(steps))
+        if step.was is not None
+    )

@@ -13,7 +13,7 @@ WATTS = tuple(5.0 + 0.01 * (n % 7) for n in range(201))
 
 def codes(series: tuple[Series, ...], totals: tuple[Total, ...], rails: tuple[str, ...]) -> list[str]:
     found = window(RUN, series, totals, rails, ())
-    return [reason.code for reason in judge(evidence("fp32", 20.0, RUN, found, {}, "")).reasons]
+    return [reason.code for reason in judge(evidence("fp32", 20.0, RUN, found, {}, "", "")).reasons]
 
 
 def test_rails_without_a_known_total_are_no_dead_sampler() -> None:

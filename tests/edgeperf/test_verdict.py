@@ -35,6 +35,7 @@ PROBLEMS: list[tuple[dict[str, Any], str, str]] = [
     ({"clocks_seen_hz": {"emc": [1700e6, None, 1700e6]}}, "clocks-not-as-asked", "INVALID"),
     ({"clocks_seen_hz": {"gpu": [76.8e6]}}, "clocks-not-as-asked", "INVALID"),
     ({"unlocked": "no root on this host"}, "clocks-float", "DEGRADED"),
+    ({"mode_missing": "it takes a reboot"}, "mode-not-as-asked", "DEGRADED"),
     ({"precision_asked": "fp16", "precision_found": "fp32", "on_cpu": True}, "fp16-as-fp32", "DEGRADED"),
     ({"precision_asked": "fp16", "precision_found": "fp32", "on_cpu": False}, "precision-not-as-asked", "INVALID"),
     ({"precision_asked": "fp32", "precision_found": "fp16", "on_cpu": True}, "precision-not-as-asked", "INVALID"),

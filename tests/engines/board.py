@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from engines.cost import Precision, cost, total
 from engines.emit.graphjson import graph_json
@@ -90,9 +90,9 @@ class FakeBoard:
             while True:
                 signal = False
                 if isinstance(action, Out | Err):
-                    source = "stdout" if isinstance(action, Out) else "stderr"
+                    source: Literal["stdout", "stderr"] = "stdout" if isinstance(action, Out) else "stderr"
                     texts = action.text.removesuffix("\n").split("\n")
-                    lines += [Line(self.now_s, source, text) for text in texts]  # type: ignore[arg-type]
+                    lines += [Line(self.now_s, source, text) for text in texts]
                     if interrupt_after in action.text:
                         countdown = 2
                 elif isinstance(action, Sleep | Busy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from remote import bundle
+from remote import boards, bundle
 from remote.channel import ChannelTransport, Pulse
 from remote.errors import LeaseHeld
+from remote.onboard.agent import Agent
+from remote.onboard.system import Handle, System
 from remote.types import Apply, Job, Line, Step, Undo
 from tests.contract.backends import Backend
 
@@ -47,7 +50,7 @@ class Cut(ProcessLink):
         return self._process.pid
 
 
-def within(happens: Callable[[], bool], seconds: float = 6.0) -> bool:
+def within(happens: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Says whether something comes true in time; looks every now and then."""
     until_s = time.monotonic() + seconds
     while not happens() and time.monotonic() < until_s:
@@ -135,6 +138,58 @@ def test_a_job_goes_on_without_its_host_and_is_picked_up_whole(rig: Rig) -> None
         again.write(Undo(lease="lease"))
 
 
+def test_what_a_job_says_before_it_is_picked_up_answers_nobody(rig: Rig, tmp_path: Path) -> None:
+    board = rig.open(pulse=Pulse(beat_s=0.1, silence_s=1.0, grace_s=20.0))
+    board.write(lease())
+    wait = f"while ! test -e {tmp_path}/go; do sleep 0.02; done"
+    stream = board.stream(Job(argv=("sh", "-c", f"echo one; {wait}; echo two; touch {tmp_path}/said")))
+    next(stream)
+    number = board._agent._number
+    rig.cut()
+    assert within((rig.root / "run/edgeperf/clockd.sock").exists)
+    assert within((rig.root / "c/edgeperf/agent.sock").exists)
+    again = rig.open(resume=True)
+    with again:
+        (tmp_path / "go").touch()
+        assert within((tmp_path / "said").exists)
+        for _ in range(2):  # by then the board has seen it
+            again.read(["/sys/devices/system/cpu/present"])
+        again._agent._number = number - 1
+        assert again.run(Job(resume=True)).text() == "one\ntwo\n"
+        again.write(Undo(lease="lease"))
+
+
+class Late(System):
+    """A machine on which the host takes leave and hangs up just after a program has looked for what it says."""
+
+    def __init__(self) -> None:
+        (heard, says), (listens, said) = os.pipe(), os.pipe()
+        os.write(says, b'{"id":2,"verb":"bye"}\n')
+        os.close(says)
+        os.close(listens)
+        super().__init__("", heard, said)
+        self._looked = False
+
+    def wait(self, handles: list[Handle], until_s: float | None) -> list[Handle]:
+        looked, self._looked = self._looked, True
+        return super().wait(handles, until_s) if looked else []
+
+
+def test_a_goodbye_counts_though_the_line_is_found_broken_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    agent = Agent(Late(), boards.table(), "", beat_s=60.0, grace_s=60.0)
+    job = {"id": 1, "verb": "stream", "argv": ["sleep", "60"], "timeout_s": 60.0}
+    agent._feed(json.dumps(job).encode() + b"\n")
+    running = agent._job
+    assert running is not None
+    assert running.process is not None
+    agent.turn()
+    assert agent.closed
+    running.process._popen.communicate(timeout=60)  # it was killed
+
+
 @pytest.mark.parametrize("which", [0, 1], ids=["agent", "clockd"])
 def test_a_program_that_is_killed_leaves_nothing_behind(rig: Rig, which: int) -> None:
     board = rig.open()
@@ -181,3 +236,30 @@ def test_a_board_that_is_held_is_not_taken_and_its_holder_is_named(rig: Rig) -> 
             assert other.journal.lease is not None
             assert other.write(Undo(others=True)).outcomes[0].result == "restored"
         rig.links = first
+
+
+def hold(rig: Rig, holder: str) -> None:
+    """Leaves a board as one of whom ``holder`` holds a lease."""
+    entry = {"knob": "cpu0.max", "was": 1_734_000_000, "set": LOWER}
+    layer = {"kind": "lease", "owner": "x", "since": 1, "holder": holder, "until": None, "entries": [entry]}
+    (rig.root / MAX).write_text("1036800\n")
+    (rig.root / "run/edgeperf").mkdir(parents=True)
+    (rig.root / "run/edgeperf/journal.json").write_text(json.dumps({"boot": "boot-1", "layers": [layer]}))
+
+
+def test_a_process_that_has_got_the_number_of_a_dead_holder_holds_nothing(rig: Rig) -> None:
+    hold(rig, f"{os.getpid()}@1")
+    with rig.open() as board:
+        assert board.journal.lease is None
+        assert board.journal.notes == ("what x had set was left behind; 1 settings were put back",)
+        assert rig.rate() == "1734000"
+        board.write(lease())
+
+
+def test_a_holder_that_lives_keeps_the_board(rig: Rig) -> None:
+    hold(rig, System().identity())
+    with rig.open() as board:
+        assert rig.rate() == "1036800"
+        with pytest.raises(LeaseHeld, match="x"):
+            board.write(lease())
+        board.write(Undo(others=True))

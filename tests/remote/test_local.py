@@ -168,7 +168,8 @@ def test_a_fixed_speed_is_remembered_before_the_limits_cut_it_off(backend: Backe
         '{"boot":"boot-1"}',
         '{"boot":"boot-1","layers":7}',
         '{"boot":"boot-1","layers":[{"kind":"lease"}]}',
-        '{"boot":"boot-1","layers":[{"kind":"apply","owner":"x","since":1,"pid":1,"entries":[{"knob":"cpu0.max"}]}]}',
+        '{"boot":"boot-1","layers":[{"kind":"lease","owner":"x","since":1,"holder":7,"until":null,"entries":[]}]}',
+        '{"boot":"boot-1","layers":[{"kind":"apply","owner":"x","since":1,"holder":"","until":null,"entries":[{}]}]}',
     ],
 )
 def test_a_damaged_journal_is_dropped_and_said_and_the_board_is_usable(

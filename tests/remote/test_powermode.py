@@ -251,11 +251,11 @@ class Disk(Tree):
     def wall(self) -> float:
         return 0.0
 
-    def pid(self) -> int:
-        return 7
+    def identity(self) -> str:
+        return "7@1"
 
-    def alive(self, pid: int) -> bool:
-        return pid == 7
+    def alive(self, identity: str) -> bool:
+        return identity == "7@1"
 
 
 def journal(disk: Disk, boot: str) -> Journal:

@@ -62,8 +62,8 @@ def test_files_heat_and_process_numbers_survive(tmp_path: Path) -> None:
     assert (other.load("/run/edgeperf/journal"), other.load("/tmp/model")) == (b"\x00\xff", b"weights")
     assert other.read("/sys/class/thermal/thermal_zone1/temp") == heat
     assert again.machine.energy_j("VDD_IN") == energy_j
-    assert other.pid() > root.pid()
-    assert not other.alive(root.pid())
+    assert other.identity() != root.identity()
+    assert not other.alive(root.identity())
     again.close()
 
 

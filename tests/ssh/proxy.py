@@ -62,6 +62,7 @@ class Line:
         self.open = threading.Event()
         self.open.set()
         self.held: set[socket.socket] = set()
+        self._over = False
         self._ends = (near, far)
         for source, sink in ((near, far), (far, near)):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -74,11 +75,14 @@ class Line:
                     self.held.add(source)
                 self.open.wait()
                 sink.sendall(data)
-            self.open.wait()  # nor is the end of a line forwarded
-            sink.shutdown(socket.SHUT_WR)
+        self.open.wait()  # nor is the end of a line forwarded
+        with suppress(OSError):
+            if not self._over:
+                sink.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """Resets it towards both ends."""
+        self._over = True
         for end in self._ends:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             with suppress(OSError):

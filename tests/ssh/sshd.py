@@ -165,7 +165,8 @@ def _run(folder: Path, port: int) -> subprocess.Popen[bytes]:
 
 def _answers(sshd: Sshd) -> None:
     """Returns once the server answers."""
-    for _ in range(200):
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
         try:
             with socket.create_connection(("127.0.0.1", sshd.port), 1) as line:
                 if line.recv(3) == b"SSH":

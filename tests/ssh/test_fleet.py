@@ -25,7 +25,7 @@ CPU0 = "sys/devices/system/cpu/cpu0"
 @pytest.fixture
 def fleet(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Path]]:
     """Ten boards of a group, the folders of eight by name: two do not answer, one refuses to be set."""
-    monkeypatch.setenv("EDGEPERF_CONNECT", "0.5s")
+    monkeypatch.setenv("EDGEPERF_CONNECT", "2s")
     known, trees = Inventory(), {}
     for number in range(7):
         host, trees[f"good{number}"] = board(server, "root")
@@ -47,7 +47,7 @@ def test_of_ten_boards_each_has_a_row_and_the_worst_one_counts(
 ) -> None:
     began = time.monotonic()
     code = cli.run(["maxperf", "--host", "lab", "--json"])
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30  # it waits for none longer than its limit, though for as long as they work
     rows = {row["host"]: row for row in json.loads(capsys.readouterr().out)["hosts"]}
     assert code == 4
     assert len(rows) == 10

@@ -88,6 +88,50 @@ def test_an_alias_of_the_ssh_config_brings_address_port_user_and_key(server: Ssh
         assert transport.facts.user == "free"
 
 
+def alias(server: Sshd, known: str, options: str = "") -> Path:
+    """Makes ``desk`` an alias of the SSH config that has a name of its own for its host key."""
+    home = Path.home() / ".ssh"
+    config = f"Host desk\n HostName 127.0.0.1\n Port {server.port}\n User root\n HostKeyAlias the-desk\n {options}\n"
+    (home / "config").write_text(config)
+    key = " ".join((server.folder / "hostkey.pub").read_text().split()[:2])
+    (home / "known_hosts").write_text(f"{known} {key}\n")
+    return home / "known_hosts"
+
+
+@pytest.mark.parametrize("known", ["the-desk", "other,the-*"])
+def test_the_host_key_alias_of_the_ssh_config_is_the_name_that_is_looked_up(server: Sshd, known: str) -> None:
+    alias(server, known)
+    ssh.connect(hosts.ssh("desk"), Access()).close()
+
+
+@pytest.mark.parametrize("known", ["[127.0.0.1]:{port}", "!the-desk,the-*"])
+def test_a_host_with_a_key_alias_is_not_known_by_another_name(server: Sshd, known: str) -> None:
+    file = alias(server, known.format(port=server.port))
+    with pytest.raises(HostError, match="not known") as refused:
+        ssh.connect(hosts.ssh("desk"), Access())
+    (command,) = (line[line.index("ssh-keyscan") :] for line in refused.value.hint.splitlines() if "keyscan" in line)
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    assert "\nthe-desk ssh-ed25519" in file.read_text()
+    if "!" not in known:
+        ssh.connect(hosts.ssh("desk"), Access()).close()
+
+
+def test_a_new_key_is_remembered_under_its_alias_in_the_file_of_the_ssh_config(server: Sshd) -> None:
+    alias(server, "other", "UserKnownHostsFile ~/.ssh/mine")
+    ssh.connect(hosts.ssh("desk"), Access(accept_new_host_key=True)).close()
+    assert (Path.home() / ".ssh/mine").read_text().startswith("the-desk ssh-ed25519 ")
+    ssh.connect(hosts.ssh("desk"), Access()).close()
+
+
+def test_the_key_of_a_certificate_authority_is_no_host_key_and_that_is_said(server: Sshd) -> None:
+    known = Path.home() / KNOWN
+    known.write_text(f"@cert-authority {known.read_text()}")
+    with pytest.raises(HostError, match="not known") as refused:
+        ssh.connect(server.host("root"), Access())
+    assert refused.value.exit_code == 3
+    assert "cannot check a @cert-authority" in refused.value.hint
+
+
 def test_a_board_behind_another_host_is_reached_through_it(server: Sshd) -> None:
     (Path.home() / ".ssh/config").write_text(
         f"Host inner\n HostName 127.0.0.1\n Port {server.port}\n ProxyJump plain@localhost:{server.port}\n"

@@ -100,7 +100,7 @@ def launched(server: Sshd, user: str, sent: bytes, digest: str = "") -> list[byt
     line = line.replace(start.programs()[1], digest) if digest else line
     options = ["-o", f"UserKnownHostsFile={Path.home() / KNOWN}", "-i", str(Path.home() / ".ssh/id_ed25519"), "-T"]
     argv = ["ssh", "-F", "none", "-o", "BatchMode=yes", *options, "-p", str(server.port), f"{user}@127.0.0.1", line]
-    return subprocess.run(argv, input=sent, capture_output=True, timeout=20, check=False).stdout.splitlines()
+    return subprocess.run(argv, input=sent, capture_output=True, timeout=60, check=False).stdout.splitlines()
 
 
 def test_programs_that_arrive_other_than_announced_are_neither_run_nor_kept(server: Sshd) -> None:
@@ -240,13 +240,27 @@ def test_the_sudo_password_of_the_environment_shows_nowhere(
     argv = [sys.executable, "-c", COMMAND, *words, "--host", "desk"]
     with watching() as seen:
         ran = subprocess.run(
-            argv, env={**os.environ, PASSWORD_VARIABLE: password}, capture_output=True, timeout=30, check=False
+            argv, env={**os.environ, PASSWORD_VARIABLE: password}, capture_output=True, timeout=60, check=False
         )
     assert (ran.returncode == 3) == (password != PASSWORD), ran.stderr
     assert any(b"sudo" in line for line in seen)
     places = [server.folder / "log", *server.home("keeper").rglob("*"), *root.rglob("*"), *Path.home().rglob("*")]
     seen += [ran.stdout, ran.stderr, *(place.read_bytes() for place in places if place.is_file())]
     assert not [text for text in seen if password.encode() in text]
+
+
+def test_the_commands_of_the_ssh_config_do_not_inherit_the_password(server: Sshd, tmp_path: Path) -> None:
+    (Path.home() / ".ssh/config").write_text(
+        f'Match host desk exec "env >> {tmp_path}/match"\n Port {server.port}\n'
+        f'Host desk\n HostName 127.0.0.1\n ProxyCommand sh -c "env >> {tmp_path}/proxy"\n'
+    )
+    environment = {**os.environ, PASSWORD_VARIABLE: PASSWORD, "EDGEPERF_CONNECT": "0.5s"}
+    argv = [sys.executable, "-c", COMMAND, "maxperf", "--host", "desk"]
+    assert subprocess.run(argv, env=environment, capture_output=True, timeout=60, check=False).returncode == 3
+    for name in ("match", "proxy"):
+        inherited = (tmp_path / name).read_text()
+        assert "EDGEPERF_CONNECT=" in inherited
+        assert PASSWORD not in inherited
 
 
 def test_what_opens_a_key_is_not_given_to_sudo(server: Sshd) -> None:

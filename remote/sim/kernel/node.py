@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -51,14 +52,14 @@ def word(text: str, choices: Iterable[str]) -> str:
     return value if value in choices else fail(errno.EINVAL)
 
 
-class Part:
+class Part(ABC):
     """A piece of hardware with nodes. Its attributes named in ``keeps`` are its whole state."""
 
     keeps: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def nodes(self) -> dict[str, Node]:
         """Returns its files by path."""
-        raise NotImplementedError
 
     def save(self) -> dict[str, Any]:
         """Returns its state, ready for JSON."""
