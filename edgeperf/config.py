@@ -111,7 +111,7 @@ def require(options: Sequence[str] | None, environment: Mapping[str, str] = os.e
     wanted = list(options or ()) or _unasked(environment)
     if not wanted:
         raise UsageError(
-            "which board? this command changes clocks, so it has no default host",
+            "which board? this command changes something on it, so it has no default host",
             "name it: --host sim:tx1, --host local, or set EDGEPERF_HOST",
         )
     known = inventory()

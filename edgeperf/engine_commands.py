@@ -15,7 +15,7 @@ engines = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Engines
 
 @engines.command("list")
 def show(host: HostOption = None, json: JsonOption = False, accept: AcceptOption = False) -> None:
-    """Lists the engines that are kept on a board, and whether they still fit it."""
+    """Lists the kept engines, and whether they still fit."""
     from edgeperf import config, kept
     from edgeperf.record import to_json
 
@@ -36,7 +36,10 @@ def prune(
     json: JsonOption = False,
     accept: AcceptOption = False,
 ) -> None:
-    """Removes engines: damaged ones, those that no longer fit the board, those unused for 30 days; or those named."""
+    """Removes engines that are of no use any more, or those named.
+
+    Of no use are damaged ones, those that no longer fit the board, and those unused for 30 days.
+    """
     from edgeperf import config, kept
     from edgeperf.record import to_json
 

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from edgeperf.units import show, show_bytes, show_figure, show_hz, show_seconds
+from engines.spec import WORKSPACE_BYTES
 
 _SCOPES = {
     "ap_dram": "processor and DRAM",
     "module_in": "module input",
     "soc_rails": "SoC rails",
     "carrier_in": "carrier input",
+}
+_CHOSEN = {
+    "transfers": "inputs and outputs are copied for every batch",
+    "spin": "a CPU core spins while it waits",
+    "cuda_graph": "as a CUDA graph",
+    "tf32": "TF32 allowed",
 }
 _LIMITS = {"arithmetic": "arithmetic", "memory": "memory", "launches": "launch"}
 _INDENT = 12
@@ -141,10 +148,22 @@ def _engine(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "engine", text
     if engine["built"] and engine["built"]["builds_per_s"]:
         yield "builds", spread(engine["built"]["builds_per_s"])
+    yield from _protocol(engine["protocol"])
     if engine["layers"] is not None:
         yield "precision", engine["layers"]["text"]
     if engine["outputs"] is not None:
         yield "outputs", engine["outputs"]["text"]
+
+
+def _protocol(protocol: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yields what was not as it is by default: results of different protocols look alike otherwise."""
+    if protocol is None:
+        return
+    chosen = [words for name, words in _CHOSEN.items() if protocol[name]]
+    if protocol["workspace_bytes"] != WORKSPACE_BYTES:
+        chosen.append(f"workspace {protocol['workspace_bytes'] >> 20} MiB")
+    if chosen:
+        yield "protocol", ", ".join(chosen)
 
 
 def how_built(built: Mapping[str, Any] | None) -> str:

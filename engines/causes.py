@@ -212,6 +212,30 @@ _ROWS = (
         "TensorRT could not load the plan",
         f"its log says why; mostly, {_REBUILD}",
     ),
+    _row(
+        r"(?:pull access denied for|manifest for|No such image:) (?P<image>[\w./:@-]*\w)",
+        "missing",
+        "docker has no image {image}, neither on the board nor in its registry",
+        "name one that is there (docker images), or leave --container out",
+    ),
+    _row(
+        r"permission denied while trying to connect to the Docker daemon",
+        "permission",
+        "this user may not use docker",
+        "let the user: sudo usermod -aG docker $USER, then log in again",
+    ),
+    _row(
+        r"[Uu]nknown (?:or invalid )?runtime (?:name:|specified) \"?nvidia",
+        "missing",
+        "docker has no runtime called nvidia, without which a container has no GPU",
+        "install it on the board: sudo apt-get install nvidia-container-toolkit, then restart docker",
+    ),
+    _row(
+        r"docker: Error response from daemon: (?P<said>.*\w)",
+        "missing",
+        "docker: {said}",
+        "see that the image works on the board: docker run --rm --runtime nvidia IMAGE python3 --version",
+    ),
 )
 _CUDA_MEANS = {
     "35": "the driver is missing or older than CUDA",

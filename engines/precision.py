@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engines.cost import Precision
-
 _FIRST_INSPECTOR = (8, 2)
 _ARITHMETIC = ("conv", "gemm", "matmul", "matrixmultiply", "fullyconnected", "fully_connected", "einsum", "myelin")
 _MOVES = (
@@ -39,14 +37,6 @@ class Found:
     fp16_time_share: float | None
     text: str
 
-    def complaint(self, asked: Precision) -> str:
-        """Returns what is wrong for an engine asked for in ``asked``, "" where nothing is or nothing is known."""
-        if self.precision in (None, asked):
-            return ""
-        if (asked, self.precision) == ("fp16", "fp32"):
-            return f"asked for in FP16, the engine computes in FP32: {self.text}"
-        return f"asked for in {asked.upper()}, the engine computes in {self.text}"
-
 
 def found(rows: Iterable[Mapping[str, Any]], tensorrt: str) -> Found:
     """Returns what the ``rows`` of an engine's layers say; ``tensorrt`` is the version that made it.
@@ -64,9 +54,7 @@ def found(rows: Iterable[Mapping[str, Any]], tensorrt: str) -> Found:
     arithmetic = [row for row in computing if _is_arithmetic(row)] or computing
     share = _time_share(halves, known)
     verdict = _verdict(arithmetic)
-    text = f"FP16 in {len(halves) or 'none'} of {len(known)} layers"
-    text += f", {_percent(share)} of the time" if halves and share is not None else ""
-    text += _others(known)
+    text = _words(halves, known, share)
     if verdict is None:
         text += "; most of the arithmetic does not tell its precision"
     return Found(verdict, len(known), len(halves), share, text)
@@ -103,6 +91,14 @@ def _time_share(halves: list[Mapping[str, Any]], known: list[Mapping[str, Any]])
         return None
     whole = sum(row["seconds"] for row in known)
     return sum(row["seconds"] for row in halves) / whole if whole > 0 else None
+
+
+def _words(halves: list[Mapping[str, Any]], known: list[Mapping[str, Any]], share: float | None) -> str:
+    if not halves:
+        full = sum(row["precision"] == "fp32" for row in known)
+        return f"FP32 in {full or 'none'} of {len(known)} layers" + _others(known)
+    time = f", {_percent(share)} of the time" if share is not None else ""
+    return f"FP16 in {len(halves)} of {len(known)} layers" + time + _others(known)
 
 
 def _percent(share: float) -> str:

@@ -1,8 +1,12 @@
-"""The version of TensorRT in the lines with which trtexec begins and ends."""
+"""The version of TensorRT, in the lines with which trtexec begins and ends, or in the name of its library."""
 
+import os
 import re
 
+from engines.onboard.cache import Disk
+
 _BANNER = re.compile(r"^&&&& [A-Z]+ TensorRT\.trtexec \[TensorRT v(\d+)\](?: \[b(\d+)\])?", re.MULTILINE | re.ASCII)
+_FOLDERS = ("/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib", "/usr/local/lib")
 _LIBRARY = re.compile(r"libnvinfer\.so\.(\d+\.\d+\.\d+)$", re.ASCII)
 
 
@@ -32,3 +36,10 @@ def of_library(name: str) -> str:
     """Returns "7.1.3" for a file called libnvinfer.so.7.1.3, and "" for any other."""
     match = _LIBRARY.search(name)
     return match.group(1) if match else ""
+
+
+def library_version(files: Disk) -> str:
+    """Returns the version of the library that programs here find, "" where there is none."""
+    own = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    found = (of_library(name) for folder in own + list(_FOLDERS) for name in files.names(folder))
+    return next(filter(None, found), "")

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from contextlib import contextmanager, suppress
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from engines.onboard.failure import Failed
 from engines.onboard.key import engine_key
@@ -173,6 +173,12 @@ class Cache(object):
         """Returns where to build one of several plans of ``key``."""
         return self._new("%s.v%d.plan" % (key, number))
 
+    def remove_variants(self, key: str) -> None:
+        """Removes what is left of several plans of ``key``."""
+        for name in self.files.names(self.folder):
+            if name.startswith(key + ".v"):
+                self.files.remove(self.folder + "/" + name)
+
     def timing_path(self, board: Dict[str, str]) -> str:
         """Returns where the timings of tactics are kept that hold on ``board`` (a content's): not in power modes."""
         facts = {name: board.get(name, "") for name in ("tensorrt", "l4t", "gpu", "active_sms")}
@@ -293,15 +299,21 @@ def differences(kept: Dict[str, Any], wanted: Dict[str, Any]) -> List[str]:
         seeds = [side.get("weights", ["", "unknown"])[-1] for side in (old, new)]
         other = "seed %s instead of %s" % (seeds[0], seeds[1])
         found.append(other if seeds[0] != seeds[1] else "weights made in another way")
-    flags = [set(side.get("flags", [])) for side in (old, new)]
-    if flags[0] != flags[1]:
-        words = [" and ".join(map(_flag, sorted(side - (flags[0] & flags[1])))) or "none" for side in flags]
-        found.append("%s instead of %s" % (words[0], words[1]))
+    flags = [dict(flag.partition("=")[::2] for flag in side.get("flags", [])) for side in (old, new)]
+    for name in sorted(set(flags[0]) | set(flags[1])):
+        if flags[0].get(name) != flags[1].get(name):
+            found.append(_difference(name, flags[0].get(name), flags[1].get(name)))
     return found
 
 
-def _flag(flag: str) -> str:
-    name, _, value = flag.partition("=")
-    if name == "workspace" and value.isdigit():
-        return "a workspace of %d MiB" % (int(value) >> 20)
-    return "%s %s" % (name, value) if value else name
+def _difference(flag: str, old: Optional[str], new: Optional[str]) -> str:
+    """Returns how a flag differs; None: it is not there, "": it has no value."""
+    values = [value if value is None or flag != "workspace" else _mib(value) for value in (old, new)]
+    if values[0] is None:
+        return ("no %s %s" % (flag, values[1])).rstrip()
+    words = ("%s %s" % (flag, values[0])).rstrip()
+    return words if values[1] is None else "%s instead of %s" % (words, values[1])
+
+
+def _mib(text: str) -> str:
+    return "%d MiB" % (int(text) >> 20) if text.isdigit() else text

@@ -1,7 +1,9 @@
 """Lists and removes the engines kept on the board. Needs nothing but their side-cars."""
 
+import re
 from typing import Any, Dict, List
 
+from engines.onboard.banner import library_version
 from engines.onboard.cache import Cache, Disk
 from engines.onboard.failure import Failed
 from engines.onboard.loop import Interrupt, Say
@@ -17,7 +19,8 @@ def answer(request: Dict[str, Any], interrupt: Interrupt, say: Say, files: "Disk
     not kept, and then removes nothing.
     """
     cache = Cache(files or Disk(), request["cache"])
-    board = (request.get("content") or {}).get("board", {})
+    board = dict((request.get("content") or {}).get("board", {}))
+    board.setdefault("tensorrt", library_version(cache.files))
     with cache.usable():
         rows = [_row(cache, key, board) for key in cache.kept_keys() if not interrupt.seen]
         if request["action"] == "engines":
@@ -80,5 +83,5 @@ def _row(cache: Cache, key: str, board: Dict[str, str]) -> Dict[str, Any]:
 def _elsewhere(made_on: Dict[str, str], board: Dict[str, str]) -> List[str]:
     """Returns the facts for which an engine cannot run here. A power mode can be gone back to, so it is none."""
     facts = [(name, made_on.get(name, ""), board.get(name, "")) for name in ("gpu", "l4t", "tensorrt")]
-    # The host knows the board's name, the engine also its architecture: "nano sm_53".
-    return ["%s %s" % (name, old) for name, old, here in facts if here and here not in (old, old.split(" sm_")[0])]
+    # What is known here may be less than the engine says: the board's name of "nano sm_53", the 8.2.1 of 8.2.1.8.
+    return ["%s %s" % (name, old) for name, old, here in facts if here and not re.match(re.escape(here) + r"\b", old)]

@@ -88,7 +88,7 @@ class Board(object):
 
         The request's ``built`` may hold what was said when it was built.
         """
-        folder, chosen = self._cache.folder, self._cache.variant(self._key, self._request["variant"])
+        chosen = self._cache.variant(self._key, self._request["variant"])
         said = self._request.get("built") or {}
         built = {
             "seconds": said.get("seconds", 0.0),
@@ -97,9 +97,7 @@ class Board(object):
             "notes": said.get("notes", []),
         }
         path = self._keep(chosen, built)
-        for name in self._cache.files.names(folder):
-            if name.startswith(self._key + ".v"):
-                self._cache.files.remove(folder + "/" + name)
+        self._cache.remove_variants(self._key)
         self._say_built(built["seconds"], "", path, built)
 
     def bench(self, interrupt: Interrupt) -> None:

@@ -85,7 +85,7 @@ class Log(object):
 
         That memory was short for a tactic is a warning, and common: it is the cause only where there is no other.
         """
-        for known, signs in (("version", _VERSION), ("device", _DEVICE), ("out_of_memory", _MEMORY)):
+        for known, signs in (("version", _VERSION + _DEVICE), ("out_of_memory", _MEMORY)):
             if _about(self._errors or self._warnings, signs):
                 kind = known
                 break

@@ -69,5 +69,7 @@ def _kept(context: Context, request: Request) -> Generator[Action, None, None]:
     def collect(event: str, **fields: Any) -> None:
         said.append(say(event, **fields))
 
-    kept.answer(request, _Never(), collect, Drawer(context))
+    stack: Any = context.twin.get("tensorrt")  # which the real program knows by the name of its library
+    board = {**request["content"]["board"], **({"tensorrt": stack["tensorrt"]} if stack else {})}
+    kept.answer({**request, "content": {"board": board}}, _Never(), collect, Drawer(context))
     yield from said

@@ -44,6 +44,11 @@ class Site:
         return engine_key(self.content)
 
     @property
+    def device(self) -> str:
+        """What the GPU is."""
+        return f"{self.stack.architecture}, {self.stack.sms} multiprocessor{'s' if self.stack.sms > 1 else ''}"
+
+    @property
     def variant(self) -> int | None:
         """Which of several engines is meant, None for the one that is kept."""
         number = self.request.get("variant")
@@ -69,8 +74,7 @@ class Site:
     def hello(self) -> Out:
         """Returns the greeting."""
         board = {name: self.content["board"][name] for name in ("tensorrt", "gpu", "active_sms")}
-        device = f"{self.stack.architecture}, {self.stack.sms} multiprocessor{'s' if self.stack.sms > 1 else ''}"
-        return say("hello", versions=self.stack.versions(), device=device, board=board, key=self.key)
+        return say("hello", versions=self.stack.versions(), device=self.device, board=board, key=self.key)
 
     def keep(self, part: str, built: dict[str, Any]) -> dict[str, Any]:
         """Makes the plan at ``part`` the kept engine; returns its side-car."""
@@ -84,12 +88,6 @@ class Site:
         if not self.context.match(path):
             raise Failed("engine", f"the engine number {self.variant} was not built", "build again")
         return path
-
-    def remove_variants(self) -> None:
-        """Removes what is left of several engines."""
-        for name in self.cache.files.names(self.cache.folder):
-            if name.startswith(f"{self.key}.v"):
-                self.cache.files.remove(f"{self.cache.folder}/{name}")
 
 
 Answer = Generator[Action, None, None]

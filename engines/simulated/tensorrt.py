@@ -159,5 +159,5 @@ def _choose(site: Site) -> Answer:
     told = {"seconds": 0.0, "workspace_bytes": plan.engine.workspace_bytes, "notes": []}
     built = {**told, **(site.request.get("built") or {})}
     site.keep(path, built)
-    site.remove_variants()
+    site.cache.remove_variants(site.key)
     yield _built(built["seconds"], site.path("plan"), plan.engine_bytes, built)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 from engines.toolchains.conversation import Put, Request, Run
@@ -29,6 +30,16 @@ def fastest(
     built = {name: made[best][0].one("built")[name] for name in ("seconds", "workspace_bytes", "notes", "why")}
     yield from ask(request, runner, "choose", variant=best, built=built)
     return made[best][0], tuple(per_s for _, per_s in made)
+
+
+def trial(request: Request) -> Request:
+    """Returns the request for the short run by which engines are compared, no longer than the run asked for."""
+    return replace(
+        request,
+        warmup_s=min(WARMUP_S, request.warmup_s),
+        duration_s=min(DURATION_S, request.duration_s),
+        iterations=None,
+    )
 
 
 def images_per_s(ran: Said, batch: int) -> float:

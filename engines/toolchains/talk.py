@@ -96,7 +96,8 @@ def understand(completed: Completed, name: str) -> Said:
         raise error_of(str(failed["kind"]), f"{name}: {failed['what']}", str(failed["hint"]), log)
     if not said.interrupted and (not said.one("done") or completed.exit_code):
         if cause := explain([line.text for line in completed.lines]):
-            raise error_of(cause.kind, f"{name}: {cause.what}", cause.hint, ())
+            last = [line.text for line in completed.lines if line.source == "stderr" and line.text.strip()]
+            raise error_of(cause.kind, f"{name}: {cause.what}", cause.hint, last)
         died(f"{name}'s runner", completed)
     return said
 

@@ -72,7 +72,7 @@ def _variant(request: Request, runner: str, what: dict[str, Any]) -> builds.Vari
 
     def make(number: int) -> Generator[Put | Run, Any, tuple[Said, float]]:
         built = yield from ask(request, runner, "build", variant=number, **what)
-        short = replace(request, warmup_s=builds.WARMUP_S, duration_s=builds.DURATION_S, iterations=None)
+        short = builds.trial(request)
         ran = yield from ask(short, runner, "bench", variant=number, inputs=what.get("inputs", {}))
         return built, builds.images_per_s(ran, request.spec.batch)
 

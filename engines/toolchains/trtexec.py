@@ -114,7 +114,7 @@ def _prepare(
     protocol, notes = flags.effective(version, request.options.protocol)
     if not prepared["cached"]:
         protocol = replace(protocol, workspace_bytes=min(protocol.workspace_bytes, prepared["workspace_bytes"]))
-    return _Site(runner, dict(said.one("hello")), prepared, version, protocol, (*notes, flags.INPUT_DATA))
+    return _Site(runner, dict(said.one("hello")), prepared, version, protocol, notes)
 
 
 def _check_typed(request: Request, version: Version) -> None:
@@ -164,7 +164,7 @@ def _variant(request: Request, runner: str, what: dict[str, Any]) -> builds.Vari
     def make(number: int) -> Generator[Put | Run, Any, tuple[Said, float]]:
         site = yield from _prepare(request, runner, what, number)
         said = yield from _built(request, site, number)
-        short = replace(request, warmup_s=builds.WARMUP_S, duration_s=builds.DURATION_S, iterations=None)
+        short = builds.trial(request)
         completed = yield Run(_run_job(short, site), measured=False, doing="trying")
         summary = _read(short, completed)
         yield from _collect(short, site, set())
@@ -227,7 +227,7 @@ def _measured(empty: EngineRun, site: _Site, summary: Summary, told: Said) -> En
         precision_found=what.precision,
         layers_s={row["name"]: row["seconds"] for row in rows if row["seconds"] is not None},
         found=what,
-        notes=(*notes, _UNSEEN),
+        notes=(*notes, flags.INPUT_DATA, _UNSEEN),
     )
 
 

@@ -59,6 +59,20 @@ def test_another_protocol_is_another_fingerprint(tool: str, option: str) -> None
     assert plain["engine"]["protocol"]["fingerprint"] != other["engine"]["protocol"]["fingerprint"]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), None),
+        (("--transfers", "--spin"), "inputs and outputs are copied for every batch, a CPU core spins while it waits"),
+        (("--cuda-graph", "--tf32", "--workspace", "16MiB"), "as a CUDA graph, TF32 allowed, workspace 16 MiB"),
+    ],
+)
+def test_the_report_says_what_is_not_the_usual_protocol(options: tuple[str, ...], said: str | None) -> None:
+    ran = edgeperf("bench", "alexnet", "--host", "sim:orin-nx@r36.4", "--duration", "1s", *options)
+    rows = [line[12:] for line in ran.out.splitlines() if line.startswith("protocol")]
+    assert rows == ([said] if said else [])
+
+
 @pytest.mark.parametrize("tool", ["tensorrt", "trtexec"])
 @pytest.mark.parametrize("model", ["alexnet", "googlenet"])
 def test_a_built_in_model_costs_less_than_100_kb_on_the_wire(tool: str, model: str, tmp_path: Path) -> None:

@@ -133,6 +133,31 @@ ROWS = [
         "could not load the plan",
         "edgeperf build",
     ),
+    (
+        "docker: Error response from daemon: pull access denied for my/trt, repository does not exist or may require "
+        "'docker login'.",
+        ToolMissing,
+        "docker has no image my/trt,",
+        "--container",
+    ),
+    (
+        "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+        DeviceDenied,
+        "may not use docker",
+        "usermod -aG docker",
+    ),
+    (
+        "docker: Error response from daemon: unknown or invalid runtime name: nvidia",
+        ToolMissing,
+        "no runtime called nvidia",
+        "nvidia-container-toolkit",
+    ),
+    (
+        "docker: Error response from daemon: Get https://registry.example/v2/: dial tcp: i/o timeout.",
+        ToolMissing,
+        "docker: Get https://registry.example/v2/: dial tcp: i/o timeout",
+        "docker run --rm",
+    ),
 ]
 
 

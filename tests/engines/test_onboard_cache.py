@@ -73,9 +73,10 @@ def test_the_same_content_is_found_under_any_name(cache: Cache) -> None:
         (content(seed=7), "seed 7 instead of 0"),
         (
             content(flags=("workspace=16777216", "tf32")),
-            "tf32 and a workspace of 16 MiB instead of a workspace of 512 MiB",
+            "tf32, workspace 16 MiB instead of 512 MiB",
         ),
-        (content(flags=()), "none instead of a workspace of 512 MiB"),
+        (content(flags=()), "no workspace 512 MiB"),
+        (content(flags=("workspace=536870912", "container=trt:8")), "container trt:8"),
     ],
 )
 def test_what_differs_from_the_kept_engine_is_said(cache: Cache, other: dict[str, Any], why: str) -> None:

@@ -32,23 +32,19 @@ def test_an_fp16_engine_says_how_many_layers_and_how_much_time() -> None:
     assert (what.precision, what.layers, what.fp16_layers) == ("fp16", 5, 4)
     assert what.fp16_time_share == pytest.approx(0.9)
     assert what.text == "FP16 in 4 of 5 layers, 90 % of the time"
-    assert what.complaint("fp16") == ""
 
 
 def test_an_fp16_engine_that_is_fp32_is_found_out() -> None:
     rows = [row("conv1", "CaskConvolution", "fp32", 1e-3), row("pool1", "Pooling", "fp16", 9e-3)]
     what = found(rows, "8.5.2")
     assert what.precision == "fp32"
-    assert what.complaint("fp16") == (
-        "asked for in FP16, the engine computes in FP32: FP16 in 1 of 2 layers, 90 % of the time"
-    )
+    assert what.text == "FP16 in 1 of 2 layers, 90 % of the time"
 
 
 def test_fp32_has_no_layer_in_fp16() -> None:
     what = found([row("conv1", "conv", "fp32", 1e-3), row("fc", "gemm", "tf32", 1e-3)], "10.3.0")
     assert (what.precision, what.fp16_layers) == ("fp32", 0)
-    assert what.text == "FP16 in none of 2 layers, TF32 in 1"
-    assert what.complaint("fp32") == ""
+    assert what.text == "FP32 in 1 of 2 layers, TF32 in 1"
 
 
 def test_time_decides_where_it_is_known_and_number_where_not() -> None:
@@ -70,7 +66,6 @@ def test_a_little_fp32_arithmetic_shows_in_words_only() -> None:
 def test_other_precisions_are_mixed_and_named() -> None:
     what = found([row("a", "conv", "int8"), row("b", "conv", "fp16")], "10.3")
     assert (what.precision, what.text) == ("mixed", "FP16 in 1 of 2 layers, INT8 in 1")
-    assert what.complaint("fp16") == "asked for in FP16, the engine computes in FP16 in 1 of 2 layers, INT8 in 1"
 
 
 @pytest.mark.parametrize("version", ["7.1.3.0", "8.0.1.6"])
@@ -78,7 +73,6 @@ def test_an_engine_without_an_inspector_is_unknown_and_says_why(version: str) ->
     what = found([row("conv1", "", "", 1e-3)], version)
     assert (what.precision, what.layers, what.fp16_time_share) == (None, 0, None)
     assert what.text == f"the layers of TensorRT {version[:3]} cannot be inspected"
-    assert what.complaint("fp16") == what.complaint("fp32") == ""
 
 
 @pytest.mark.parametrize("rows", [[], [row("conv1", "", "")], [row("in", "Reformat", "fp16")]])

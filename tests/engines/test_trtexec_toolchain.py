@@ -12,7 +12,7 @@ from engines import toolchains
 from engines.models import load
 from engines.simulated.programs import programs
 from engines.spec import EngineSpec, Options
-from engines.toolchains import EngineRun, Put, Request, Run
+from engines.toolchains import EngineRun, Put, Request, Run, kept
 from remote.errors import EngineError, UnsupportedModel
 from remote.types import Facts
 from tests.cli.command import tiny_model
@@ -127,3 +127,17 @@ def test_a_build_measures_nothing() -> None:
     run = at.hold(request("trtexec"), build=True)
     assert (run.iterations, run.images_per_s) == (0, None)
     assert not any(ask.measured for ask in at.asked)
+
+
+@pytest.mark.parametrize(("now", "state"), [("8.2.1", "ok"), ("8.5.2", "other board or TensorRT: tensorrt 8.2.1")])
+def test_engines_of_another_tensorrt_are_told_apart(now: str, state: str) -> None:
+    at = talked("8.2.1")
+    at.hold(request("trtexec"), build=True)
+    at.board.twin = talked(now).board.twin
+    talk = kept.engines(FACTS, "MAXN")
+    assert isinstance(next(talk), Put)
+    ask = talk.send("/cache/runner.zip")
+    assert isinstance(ask, Run)
+    with pytest.raises(StopIteration) as end:
+        talk.send(at.board.run(programs()["runner.zip"], ask.job.argv, ask.job.stdin))
+    assert [row.state for row in end.value.value] == [state]

@@ -265,7 +265,7 @@ def test_a_file_that_is_no_model_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("surface", surfaces.SMALL)
-@pytest.mark.parametrize(("change", "kind"), [("version", "version"), ("device", "device")])
+@pytest.mark.parametrize(("change", "kind"), [("version", "version"), ("device", "version")])
 def test_a_plan_from_elsewhere_is_refused_by_its_kind(surface: str, change: str, kind: str, tmp_path: Path) -> None:
     rig = Rig(tmp_path / "cache", surface)
     engine = rig.network(like_googlenet())
