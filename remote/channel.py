@@ -6,11 +6,13 @@ import base64
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from remote.answers import events_of, held_of, rails_of, readings_of, series_of, snapshot_of
 from remote.errors import BoardError, EdgeperfError, EngineError, HostError, LeaseHeld, LinkLost, UsageError
 from remote.transport import Transport
 from remote.types import (
@@ -20,17 +22,12 @@ from remote.types import (
     Ended,
     Event,
     Facts,
-    Held,
     Job,
     Journal,
-    Knob,
     Line,
     Outcome,
-    Rail,
-    Reading,
     Readout,
     Series,
-    Snapshot,
     Text,
     Undo,
     Written,
@@ -84,7 +81,8 @@ class Pulse:
 class Channel:
     """Requests to one program and their answers. The first message is in ``hello``.
 
-    A board that says nothing for ``silence_s`` is lost; None for one that cannot be.
+    A board that says nothing for ``silence_s`` is lost; None for one that cannot be. ``silent_s`` is the longest time
+    for which such a one said nothing while it was waited for.
     """
 
     def __init__(self, link: Link, build: str, silence_s: float | None = None) -> None:
@@ -94,6 +92,7 @@ class Channel:
         self._partial = bytearray()
         self._messages: list[dict[str, Any]] = []
         self._number = 0
+        self.silent_s = 0.0
         self.hello = self.receive(0)
         if self.hello.get("build") != build:
             raise HostError(
@@ -122,7 +121,10 @@ class Channel:
                 if message["kind"] == "error":
                     raise _ERRORS.get(message["error"], HostError)(message["what"], message["hint"])
                 return message
+            since_s = time.monotonic()
             data = self._link.receive(self._silence_s)
+            if self._silence_s is not None:
+                self.silent_s = max(self.silent_s, time.monotonic() - since_s)
             self._partial += data
             if b"\n" in data:  # so that a long line is not looked through again with each piece
                 *lines, self._partial = self._partial.split(b"\n")
@@ -157,6 +159,7 @@ class ChannelTransport(Transport):
         pulse: Pulse | None = None,
         progress: Progress | None = None,
     ) -> None:
+        self._pulse = pulse
         silence_s = pulse.silence_s if pulse else None
 
         def meet_agent() -> Channel:
@@ -174,12 +177,12 @@ class ChannelTransport(Transport):
         root = self._clockd.hello
         user = self._user.hello if self._user else root
         self.facts = Facts(**user["facts"], root=root["root"])
-        self.rails = {**_rails(root["rails"]), **_rails(user["rails"])}
-        self.readings = {**_readings(root["readings"]), **_readings(user["readings"])}
+        self.rails = {**rails_of(root["rails"]), **rails_of(user["rails"])}
+        self.readings = {**readings_of(root["readings"]), **readings_of(user["readings"])}
         journal = root["journal"]
-        self.journal = Journal(_held(journal.get("apply")), _held(journal.get("lease")), tuple(journal["notes"]))
+        self.journal = Journal(held_of(journal.get("apply")), held_of(journal.get("lease")), tuple(journal["notes"]))
         self.note = str(user.get("note", ""))
-        self.found = _snapshot(root["settings"])
+        self.found = snapshot_of(root["settings"])
 
     def _beat(self, every_s: float) -> None:
         """Tells the board that this host is there, whatever else the host is busy with."""
@@ -209,7 +212,7 @@ class ChannelTransport(Transport):
 
     def read(self, paths: Sequence[str] = (), *, settings: bool = False) -> Readout:
         texts = self._agent.ask("read", paths=list(paths))["texts"] if paths else {}
-        found = _snapshot(self._clockd.ask("settings")) if settings else None
+        found = snapshot_of(self._clockd.ask("settings")) if settings else None
         return Readout({path: Text(**text) for path, text in texts.items()}, found)
 
     def write(self, change: Apply | Undo) -> Written:
@@ -225,20 +228,36 @@ class ChannelTransport(Transport):
 
     def run(self, job: Job) -> Completed:
         lines: list[Line] = []
+        beside: list[Line] = []
         series: list[Series] = []
-        for event in self.stream(job):
-            if isinstance(event, Line):
-                lines.append(event)
-            elif isinstance(event, Series):
-                series.append(event)
-            else:
-                end = event
-        return Completed(job.argv, end.exit_code, tuple(lines), tuple(series), end.started_s, end.ended_s, end.reason)
+        try:
+            for event in self.stream(job):
+                if isinstance(event, Line):
+                    (beside if event.source == "beside" else lines).append(event)
+                elif isinstance(event, Series):
+                    series.append(event)
+                else:
+                    end = event
+        except LinkLost as lost:
+            lost.said = tuple(lines)
+            raise
+        return Completed(
+            job.argv,
+            end.exit_code,
+            tuple(lines),
+            tuple(series),
+            end.started_s,
+            end.ended_s,
+            end.reason,
+            tuple(beside),
+            end.silent_s,
+        )
 
-    def stream(self, job: Job) -> Iterator[Event]:
+    def stream(self, job: Job) -> Generator[Event, None, None]:
         # clockd samples what only root may read; what both can read is the agent's, beside the job.
         asked = asdict(job.sampling) if job.sampling else None
         rooted = self._only_root(asked) if asked else None
+        self._agent.silent_s = 0.0
         if rooted and not job.resume:
             self._clockd.ask("sample", sampling=rooted)
         number = self._agent.send(
@@ -250,13 +269,18 @@ class ChannelTransport(Transport):
             timeout_s=job.timeout_s,
             sampling=asked,
             note=job.note,
+            beside=list(job.beside),
         )
         dropped, ended = False, False
         try:
             while (message := self._patiently(number))["kind"] == "data":
-                dropped = True  # unless the caller comes back for more
-                yield from _events(message)
-                dropped = False
+                for event in events_of(message):
+                    dropped = True  # unless the caller comes back for more
+                    try:
+                        yield event
+                    except KeyboardInterrupt:  # met by the caller between two events, and thrown in
+                        self._agent.send("cancel")
+                    dropped = False
             ended = True
         finally:
             if dropped:
@@ -267,8 +291,14 @@ class ChannelTransport(Transport):
         if self._unheld:
             raise self._unheld
         if rooted:
-            yield from map(_series, self._clockd.ask("collect")["series"])
-        yield Ended(message["exit_code"], message["started_s"], message["ended_s"], message["reason"])
+            yield from map(series_of, self._clockd.ask("collect")["series"])
+        ended_s, reason = message["ended_s"], message["reason"]
+        yield Ended(message["exit_code"], message["started_s"], ended_s, reason, self._silent_s())
+
+    def _silent_s(self) -> float:
+        """Returns for how long the board was silent beyond two of its heartbeats, 0.0 where it was not."""
+        silent_s = self._agent.silent_s
+        return silent_s if self._pulse and silent_s > 2 * self._pulse.beat_s else 0.0
 
     def _patiently(self, number: int) -> dict[str, Any]:
         """Returns the next message of a job. At the first Ctrl-C the job is asked to end and to say what it has."""
@@ -343,32 +373,3 @@ def _piece(blob: Blob, offset: int) -> bytes:
     with blob.path.open("rb") as file:
         file.seek(offset)
         return file.read(_PIECE_BYTES)
-
-
-def _events(message: Mapping[str, Any]) -> Iterator[Event]:
-    if "series" in message:
-        yield _series(message["series"])
-    else:
-        for text in message["lines"]:
-            yield Line(message["t_s"], message["source"], text)
-
-
-def _series(record: Mapping[str, Any]) -> Series:
-    return Series(record["id"], tuple(record["times_s"]), tuple(record["values"]), record["late_s"])
-
-
-def _snapshot(record: Mapping[str, Any]) -> Snapshot:
-    knobs = (Knob(**{**knob, "choices": tuple(knob.get("choices", ()))}) for knob in record["knobs"])
-    return Snapshot({knob.id: knob for knob in knobs}, tuple(record["absent"]))
-
-
-def _held(record: Mapping[str, Any] | None) -> Held | None:
-    return Held(**{**record, "knobs": tuple(record["knobs"])}) if record else None
-
-
-def _rails(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Rail]:
-    return {name: Rail(name, row["path"], row.get("parent", ""), row.get("place", "")) for name, row in table.items()}
-
-
-def _readings(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Reading]:
-    return {name: Reading(name, row["path"], row["unit"]) for name, row in table.items()}

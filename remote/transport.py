@@ -6,7 +6,7 @@ Every backend passes the contract suite in ``tests/contract``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from types import TracebackType
 
 from remote.types import (
@@ -61,16 +61,21 @@ class Transport(ABC):
         """Runs a job to its end and returns all that it printed and all that was sampled."""
 
     @abstractmethod
-    def stream(self, job: Job) -> Iterator[Event]:
+    def stream(self, job: Job) -> Generator[Event, None, None]:
         """Runs a job; yields its lines as they come, then the sampled series, then exactly one Ended.
 
         Ctrl-C while waiting ends the job as it would in a terminal; what the job then still says is delivered, and the
-        reason of its end is ``cancelled``. A second Ctrl-C is raised.
+        reason of its end is ``cancelled``. A second Ctrl-C is raised. A caller that meets Ctrl-C between two events
+        throws it in, which returns the next event: ``stream.throw(KeyboardInterrupt())``.
         """
 
     @abstractmethod
     def put(self, blob: Blob) -> str:
         """Puts a file into the user's cache folder on the board, unless it is there already. Returns its path."""
+
+    def again(self) -> Transport | None:
+        """Returns another connection to the same board, None where it cannot be had at once."""
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -123,6 +123,21 @@ class Readout:
 
 
 @dataclass(frozen=True)
+class Sensor:
+    """What measures a rail, as far as the board says so. ``kind`` "" is a sensor of which nothing is known.
+
+    ``volts`` is the bus voltage when it was looked at; one number shown stands for ``conversion_s`` of the rail. A
+    "triggered" sensor converts at each reading, a "continuous" one by itself.
+    """
+
+    kind: Literal["ina3221", "ina238", "rapl", "hwmon", "probe", ""] = ""
+    shunt_ohm: float | None = None
+    volts: float | None = None
+    conversion_s: float | None = None
+    mode: Literal["continuous", "triggered", ""] = ""
+
+
+@dataclass(frozen=True)
 class Rail:
     """A power rail found on the board. ``parent`` names the rail that contains it, "" for none."""
 
@@ -130,6 +145,7 @@ class Rail:
     path: str
     parent: str = ""
     place: str = ""
+    sensor: Sensor | None = None
 
 
 @dataclass(frozen=True)
@@ -188,8 +204,13 @@ class Sampling:
 class Job:
     """A command to run on the board; no shell. Without ``argv`` nothing runs and ``duration_s`` is only sampled.
 
+    A command that still runs after a ``duration_s`` above 0 is ended as by Ctrl-C; what it then says is told.
+
     A job that lasts longer than ``timeout_s`` is killed. ``note`` is kept beside it on the board, for whoever picks
     it up: with ``resume`` nothing is started, the job that was left running tells all it said, and goes on.
+
+    ``beside`` is a second command that runs as long as the job does. What it prints is kept on the board, each line
+    with the time at which it came, and is told after the job: `Line` events of source "beside".
     """
 
     argv: tuple[str, ...] = ()
@@ -200,14 +221,18 @@ class Job:
     note: str = ""
     resume: bool = False
     sampling: Sampling | None = None
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line that a job printed, without its newline, stamped on the board as it arrived there."""
+    """One line that a job printed, without its newline, stamped on the board as it arrived there.
+
+    ``source`` "beside" is what the command beside the job printed on its standard output.
+    """
 
     t_s: float
-    source: Literal["stdout", "stderr"]
+    source: Literal["stdout", "stderr", "beside"]
     text: str
 
 
@@ -215,28 +240,36 @@ class Line:
 class Series:
     """The samples of one channel. ``values[i]`` was read at ``times_s[i]``; None where the read failed.
 
-    Watts for rails, the reading's own unit otherwise. ``late_s`` is the mean lateness against the asked times.
+    Watts for rails, the reading's own unit otherwise. Against the asked times samples came ``late_s`` late in the mean,
+    ``late_worst_s`` at worst; ``missed`` of them were left out.
     """
 
     id: str
     times_s: tuple[float, ...]
     values: tuple[float | None, ...]
     late_s: float = 0.0
+    late_worst_s: float = 0.0
+    missed: int = 0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a job. ``reason`` is "" for a normal exit, else "timeout", "cancelled" or "signal N"."""
+    """The end of a job. ``reason``: "" for a normal exit, else "duration", "timeout", "cancelled" or "signal N".
+
+    ``silent_s`` is the longest time for which the line said nothing, where the board is to say regularly that it is
+    there.
+    """
 
     exit_code: int
     started_s: float
     ended_s: float
     reason: str = ""
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A finished job with all it printed. ``series`` holds what was sampled beside it."""
+    """A finished job with all it printed. ``series`` holds what was sampled, ``beside`` what its neighbour said."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -245,6 +278,8 @@ class Completed:
     started_s: float
     ended_s: float
     reason: str = ""
+    beside: tuple[Line, ...] = ()
+    silent_s: float = 0.0
 
     def text(self, source: Literal["stdout", "stderr"] = "stdout") -> str:
         """Returns what the job printed on one of its two outputs."""

@@ -4,9 +4,11 @@ import base64
 import errno
 
 from remote.onboard import probe
+from remote.onboard.beside import Beside
 from remote.onboard.facts import facts
 from remote.onboard.program import Fault, Program, bounded
-from remote.onboard.sampler import Samplers
+from remote.onboard.rails import rails
+from remote.onboard.sampler import Samplers, own_readings
 
 MYPY = False
 if MYPY:  # the typing module is newer than the oldest Python of the boards
@@ -31,8 +33,10 @@ class _Job(object):
         self.started_s = started_s
         self.until_s = until_s
         self.samplers = samplers
+        self.beside = None  # type: Beside | None
         self.reason = ""
         self.killed = False
+        self.patient = False  # its time may be up without anything being wrong
         self.partial = {}  # type: dict[Handle, bytearray]
         if process is not None:
             self.partial = {process.stdout: bytearray(), process.stderr: bytearray()}
@@ -54,8 +58,8 @@ class Agent(Program):
         grace_s: float = 0.0,
     ) -> None:
         Program.__init__(self, system, boards, build, beat_s, silence_s, grace_s)
-        self.rails = probe.channels(system, self.spec["rails"])
-        self.readings = probe.channels(system, self.spec["readings"])
+        self.rails = rails(system, self.spec["rails"])
+        self.readings = dict(probe.channels(system, self.spec["readings"]), **own_readings(system))
         self._job = None  # type: _Job | None
         self._told = []  # type: list[dict[str, Any]]
         self._note = ""
@@ -96,7 +100,8 @@ class Agent(Program):
         self.send(message)
 
     def handles(self) -> "list[Handle]":
-        return list(self._job.partial) if self._job else []
+        job = self._job
+        return list(job.partial) + (job.beside.handles if job.beside else []) if job else []
 
     def deadline(self) -> "float | None":
         if self._job is None:
@@ -127,6 +132,8 @@ class Agent(Program):
 
     def on_ready(self, handle: "Handle") -> None:
         job = self._job
+        if job is not None and job.beside is not None and handle in job.beside.handles:
+            job.beside.on_ready(handle)
         if job is None or handle not in job.partial:
             return
         now = self.system.now()
@@ -147,12 +154,22 @@ class Agent(Program):
     def on_close(self) -> None:
         if self._job is not None and self._job.process is not None:
             self._job.process.kill()
+        if self._job is not None and self._job.beside is not None:
+            self._job.beside.end()
 
     def _overdue(self, job: "_Job") -> None:
-        """Kills a job whose time is up; what it started may keep an output open, and is left behind after a while."""
+        """Ends a job whose time is up: asks it first where it was to run that long, then kills it.
+
+        What it started may keep an output open, and is left behind after a while.
+        """
         assert job.process is not None
         if job.killed:
             job.partial.clear()
+        elif job.patient:
+            job.patient = False
+            job.reason = "duration"
+            job.process.interrupt()
+            job.until_s += _GRACE_S
         else:
             job.killed = True
             job.reason = job.reason or "timeout"
@@ -163,8 +180,11 @@ class Agent(Program):
         job = self._job
         assert job is not None
         self._job = None
-        for series in job.samplers.series() if job.samplers else []:
+        for series in job.samplers.end() if job.samplers else []:
             self._tell({"id": job.number, "kind": "data", "series": series})
+        if job.beside is not None:
+            job.beside.end()
+            self._tell({"id": job.number, "kind": "data", "beside": job.beside.lines})
         reason = job.reason or ("signal %d" % -code if code < 0 else "")
         end = {"exit_code": code, "started_s": job.started_s, "ended_s": self.system.now(), "reason": reason}
         self._tell(dict(end, id=job.number, kind="end"))
@@ -194,25 +214,44 @@ class Agent(Program):
             raise Fault("protocol", "a job is running already")
         argv = request["argv"]
         now = self.system.now()
-        span_s = bounded(request["timeout_s"] if argv else request["duration_s"], 0.0, _LONGEST_S)
+        span_s = bounded(request.get("duration_s") or 0.0, 0.0, _LONGEST_S)
+        timed = span_s > 0 or not argv
+        if not timed:
+            span_s = bounded(request["timeout_s"], 0.0, _LONGEST_S)
         asked = request.get("sampling")
+        started = []  # type: list[Process]
+        family = self.system.family(started)
+        samplers = Samplers(self.system, self.rails, self.readings, asked, family) if asked else None
+        beside = Beside(self.system, self._start(request["beside"], {}, "", started)) if request.get("beside") else None
         process = None
-        samplers = Samplers(self.system, self.rails, self.readings, asked) if asked else None
         if argv:
             try:
-                process = self.system.spawn(argv, request.get("env") or {}, request.get("stdin") or "")
-            except OSError as error:
-                raise Fault(
-                    "start", "%s could not be started: %s" % (argv[0], error.strerror), "is it installed on the board?"
-                ) from error
+                process = self._start(argv, request.get("env") or {}, request.get("stdin") or "", started)
+            except Fault:
+                if beside is not None:
+                    beside.end()
+                raise
         self._told, self._note = [], str(request.get("note") or "")
         self._job = _Job(request["id"], process, now, now + span_s, samplers)
+        self._job.beside = beside
+        self._job.patient = timed
+
+    def _start(self, argv: "list[str]", env: "dict[str, str]", stdin: str, started: "list[Process]") -> "Process":
+        """Returns a started program, which is also added to ``started``. Raises Fault."""
+        try:
+            started.append(self.system.spawn(argv, env, stdin))
+        except OSError as error:
+            raise Fault(
+                "start", "%s could not be started: %s" % (argv[0], error.strerror), "is it installed on the board?"
+            ) from error
+        return started[-1]
 
     def _cancel(self, request: "dict[str, Any]") -> "dict[str, Any]":
         """Ends the job as Ctrl-C would, so that it can still say what it has; kills it when it takes too long."""
         job = self._job
         if job is not None:
             job.reason = "cancelled"
+            job.patient = False
             job.until_s = self.system.now()
             if job.process is not None:
                 job.process.interrupt()

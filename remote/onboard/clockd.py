@@ -9,6 +9,7 @@ from remote.onboard import probe
 from remote.onboard.facts import facts
 from remote.onboard.journal import FOLDER, LOCK, ROOT, Journal
 from remote.onboard.program import Fault, Program, bounded
+from remote.onboard.rails import rails
 from remote.onboard.settings import Settings
 
 MYPY = False
@@ -46,7 +47,7 @@ class Clockd(Program):
     ) -> None:
         Program.__init__(self, system, boards, build, beat_s, silence_s, grace_s)
         self.settings = Settings(system, self.spec["knobs"])
-        self.rails = probe.channels(system, self.spec["rails"])
+        self.rails = rails(system, self.spec["rails"])
         self.readings = probe.channels(system, self.spec["readings"])
         self._samplers = None  # type: Samplers | None
         self._guard = guard
@@ -202,10 +203,11 @@ class Clockd(Program):
     def _sample(self, request: "dict[str, Any]") -> "dict[str, Any]":
         from remote.onboard.sampler import Samplers  # most connections only set clocks
 
+        self._collect({})  # of a host that went away meanwhile
         self._samplers = Samplers(self.system, self.rails, self.readings, request["sampling"])
         return {}
 
     def _collect(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        series = self._samplers.series() if self._samplers else []
+        series = self._samplers.end() if self._samplers else []
         self._samplers = None
         return {"series": series}

@@ -1,4 +1,4 @@
-"""Finds a board's settings, readings and rails: the first candidate path that exists wins.
+"""Finds a board's settings and readings: the first candidate path that exists wins.
 
 Tables come from ``remote/boards/*.toml`` by way of `remote.boards.table`. Pure apart from the `System` it asks.
 """
@@ -122,7 +122,7 @@ def knobs(system: "System", rows: "list[dict[str, Any]]") -> "tuple[dict[str, di
 
 
 def channels(system: "System", rows: "list[dict[str, Any]]") -> "dict[str, dict[str, Any]]":
-    """Returns the rails or readings that this program can read here, by id. ``times`` is a node to multiply by.
+    """Returns the readings that this program can read here, by id.
 
     A row with a label stands for the channels so labelled, or for all of them when its id has ``{label}`` in it.
     """
@@ -134,8 +134,8 @@ def channels(system: "System", rows: "list[dict[str, Any]]") -> "dict[str, dict[
                 name = text_of(system, fill(str(row["label"]), numbers)) if row.get("label") else ""
                 channel = dict(row)
                 channel["path"] = path
-                channel["times"] = fill(str(row.get("times") or ""), numbers)
-                channel["id"] = str(row["id"]).replace("{label}", name or path.strip("/").replace("/", "."))
+                name = name or path.strip("/").replace("/", ".")
+                channel["id"] = fill(str(row["id"]), numbers).replace("{label}", name)
                 labelled = "{label}" in row["id"] or not row.get("label") or name == row["id"]
                 if labelled and _readable(system, path):
                     found.setdefault(str(channel["id"]), channel)

@@ -38,11 +38,63 @@ class Handle(object):
         return os.read(self.fd, 65536)
 
 
+class Node(object):
+    """A file that stays open, for one that is read again and again: each read is from its start."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+
+    def read(self) -> bytes:
+        """Returns up to a page of it. Raises OSError as the kernel does; a file that went away is then opened anew."""
+        if self._fd < 0:
+            self._fd = os.open(self._path, os.O_RDONLY)
+        try:
+            return os.pread(self._fd, 4096, 0)
+        except OSError as error:
+            if error.errno != errno.EAGAIN:
+                self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes it; the next `read` opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Family(object):
+    """Processes and all that they started, as far as it stayed in their sessions; and this program."""
+
+    def __init__(self, members: "list[Process]") -> None:
+        self._members = members
+        self._others = set()  # type: set[str]
+        self._least_s = 0.0
+
+    def cpu_s(self) -> float:
+        """Returns the CPU seconds that they took, also those of children that have ended. Raises OSError."""
+        leaders = {member.pid for member in self._members}
+        tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
+        own = os.times()
+        total_s = own[0] + own[1]
+        there = {name for name in os.listdir("/proc") if name.isdigit()} if leaders else set()
+        self._others &= there
+        for number in there - self._others:  # each other one is asked only once
+            fields = _stat(number)
+            if len(fields) > 14 and int(fields[3]) in leaders:
+                total_s += sum(map(int, fields[11:15])) * tick_s
+            else:
+                self._others.add(number)
+        self._least_s = max(self._least_s, total_s)  # what an orphan took is lost with it
+        return self._least_s
+
+
 class Process(object):
-    """A started child with its two output handles."""
+    """A started child with its two output handles. ``pid`` is its number and its session's."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
+        self.pid = popen.pid
         assert popen.stdout is not None
         assert popen.stderr is not None
         self.stdout = Handle(popen.stdout.fileno())
@@ -82,14 +134,25 @@ def _die_with_parent() -> None:
         pass
 
 
-def _state(number: str) -> "tuple[str, str]":
-    """Returns the state of a process and when it started in ticks since boot (proc(5)), ("", "") if there is none."""
+def _stat(number: str) -> "list[str]":
+    """Returns what proc(5) says of a process from its state on, [] if there is none."""
     try:
         with open("/proc/%d/stat" % int(number), "rb") as file:
-            fields = file.read().rpartition(b")")[2].decode("ascii").split()
-        return fields[0], fields[19]
-    except (OSError, ValueError, IndexError):
-        return "", ""
+            return file.read().rpartition(b")")[2].decode("ascii").split()
+    except (OSError, ValueError):
+        return []
+
+
+def _state(number: str) -> "tuple[str, str]":
+    """Returns the state of a process and when it started in ticks since boot, ("", "") if there is none."""
+    fields = _stat(number)
+    return (fields[0], fields[19]) if len(fields) > 19 else ("", "")
+
+
+def _as_a_child() -> None:
+    """Prepares a process for the program that it will be: it hears Ctrl-C, which this one ignores, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _die_with_parent()
 
 
 class System(object):
@@ -168,6 +231,14 @@ class System(object):
             return b"".join(iter(lambda: os.read(fd, 65536), b"")).decode("utf-8", "replace")
         finally:
             os.close(fd)
+
+    def open(self, path: str) -> Node:
+        """Returns a file that will be read again and again. It need not be there yet."""
+        return Node(self.path(path))
+
+    def family(self, members: "list[Process]") -> Family:
+        """Returns processes that are counted together with this program; ``members`` may still grow."""
+        return Family(members)
 
     def write(self, path: str, text: str) -> None:
         """Writes a node in one write call. Raises OSError as the kernel does; never creates a file."""
@@ -272,7 +343,7 @@ class System(object):
                     stderr=subprocess.PIPE,
                     env=merged,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=_as_a_child,
                 )
             )
 

@@ -9,17 +9,22 @@ channel are drawn once per board from its seed.
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import exp, sqrt
 from typing import Any
 
-from remote.sim.kernel.node import Node, below, fixed
+from remote.sim.kernel.node import Node, below, fail, fixed
 
 _BUS_STEP_MV = 8
 _SHUNT_STEP_UV = 40
 _INA238_STEP_W = 0.005  # assumed: 0.2 x a current step of 25 mA
+
+Watts = Callable[[float], Mapping[str, float]]
+"""Gives the true power of every rail: now, or as a filter of first order with that many seconds shows it."""
 
 
 class LoadNoise:
@@ -67,7 +72,12 @@ class _Channel:
 
 
 class Chip:
-    """One monitor. ``watts`` gives the true power of all rails, ``noise`` is shared by the board's chips."""
+    """One monitor; ``noise`` is shared by the board's chips.
+
+    With ``samples`` above 1 it converts by itself, and each conversion moves what it shows by that part of the
+    difference (data sheet, averaging function): a filter of first order. Else it converts when it is read, and is
+    now and then not ready in time (EAGAIN).
+    """
 
     def __init__(
         self,
@@ -75,30 +85,41 @@ class Chip:
         ina: Mapping[str, Any],
         seed: int,
         now: Callable[[], float],
-        watts: Callable[[], Mapping[str, float]],
+        watts: Watts,
         noise: LoadNoise,
     ) -> None:
-        self._now, self._watts, self._noise = now, watts, noise
+        self._now, self._noise = now, noise
         self._kind = str(spec.get("kind", ina["driver"]))
-        self._conversion_s = float(ina["conversion_s"])
+        self._conversion_s = float(spec.get("conversion_s", ina["conversion_s"]))
+        self._samples = int(spec.get("samples", ina["samples"]))
+        self._tau_s = self._conversion_s * self._samples if self._samples > 1 else 0.0
+        self._watts = partial(watts, self._tau_s)
+        self._factor = 1.0
+        self._busy_share = float(ina["busy_share"]) if self._kind == "iio" else 0.0
+        self._draw = random.Random(f"busy {seed} {spec['device']}").random
         self._sag_ohm = float(ina["supply_ohm"])
         self._converted_s = -1.0
         volts = spec["volts"] if isinstance(spec["volts"], list) else [spec["volts"]] * len(spec["rails"])
+        errors = spec.get("errors", ina["errors"])
         self.channels = [
-            _Channel(rail, v, ohm, ina["errors"], random.Random(f"ina {seed} {spec['device']} {rail}"))
+            _Channel(rail, v, ohm, errors, random.Random(f"ina {seed} {spec['device']} {rail}"))
             for rail, v, ohm in zip(spec["rails"], volts, spec["shunts_ohm"], strict=True)
         ]
 
     def _convert(self) -> None:
         now_s = self._now()
-        if now_s - self._converted_s < self._conversion_s:
+        span_s = now_s - self._converted_s
+        if span_s < self._conversion_s:
             return
+        if self._busy_share and self._draw() < self._busy_share:
+            fail(errno.EAGAIN)
         self._converted_s = now_s
-        watts, factor = self._watts(), self._noise.factor(now_s)
+        watts, noise = self._watts(), self._noise.factor(now_s)
+        self._factor += (noise - self._factor) * (1.0 - exp(-span_s / self._tau_s) if self._tau_s else 1.0)
         supply_v = self.channels[0].volts
         sag = 1 - self._sag_ohm * watts["TOTAL"] / supply_v / supply_v
         for channel in self.channels:
-            channel.convert(watts[channel.rail] * factor, sag)
+            channel.convert(watts[channel.rail] * self._factor, sag)
 
     def _file(self, text: Callable[[], str]) -> Node:
         def read() -> str:
@@ -113,7 +134,7 @@ class Chip:
         return below(folders, files)
 
     def _iio(self) -> dict[str, Node]:
-        found = {}
+        found = {"running_mode": fixed(f"{int(self._samples > 1)}\n")}
         for n, channel in enumerate(self.channels):
             found[f"rail_name_{n}"] = fixed(f"{channel.rail}\n")
             found[f"in_voltage{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
@@ -123,7 +144,8 @@ class Chip:
         return found
 
     def _hwmon(self) -> dict[str, Node]:
-        found = {"name": fixed("ina3221\n"), "update_interval": fixed(f"{round(self._conversion_s * 1000)}\n")}
+        interval_ms = round(self._conversion_s * self._samples * 1000)
+        found = {"name": fixed("ina3221\n"), "update_interval": fixed(f"{interval_ms}\n")}
         for n, channel in enumerate(self.channels, 1):
             found[f"in{n}_label"] = fixed(f"{channel.rail}\n")
             found[f"in{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
@@ -159,7 +181,7 @@ def monitors(
     seed: int,
     probe: str,
     now: Callable[[], float],
-    watts: Callable[[], Mapping[str, float]],
+    watts: Watts,
 ) -> dict[str, Node]:
     """Returns the files of all power monitors of a board; those of a laboratory only with ``probe`` naming it."""
     ina = twin["ina"]
@@ -191,6 +213,14 @@ def milliwatts(twin: Mapping[str, Any], rail: str, read: Callable[[str], str]) -
         if spec.get("kind") == "ina238":
             return int(read(f"{folders[0]}/power1_input")) // 1000
         if twin["ina"]["driver"] == "iio":
-            return int(read(f"{folders[0]}/in_power{n}_input"))
+            return int(_patiently(read, f"{folders[0]}/in_power{n}_input"))
         return int(read(f"{folders[0]}/in{n + 1}_input")) * int(read(f"{folders[0]}/curr{n + 1}_input")) // 1000
     raise KeyError(rail)
+
+
+def _patiently(read: Callable[[str], str], path: str) -> str:
+    """Returns what a sensor shows, asked again for a while when it is not ready."""
+    for _ in range(9):
+        with suppress(BlockingIOError):
+            return read(path)
+    return read(path)

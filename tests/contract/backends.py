@@ -47,6 +47,7 @@ def tree(root: Path) -> None:
     (hwmon / "power1_input").write_text("2500000\n")
     (hwmon / "power1_label").write_text("VIN\n")
     (root / "proc/sys/kernel/random").mkdir(parents=True)
+    (root / "proc/stat").write_text("cpu  4500 0 500 90000 100 0 5 0 0 0\n")
     (root / "proc/sys/kernel/random/boot_id").write_text("boot-1\n")
 
 

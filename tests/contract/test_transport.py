@@ -211,6 +211,12 @@ def test_a_job_that_lasts_too_long_is_ended(board: Transport) -> None:
     assert done.ended_s - done.started_s < 5
 
 
+def test_a_job_that_outlasts_its_duration_is_interrupted_as_by_ctrl_c(board: Transport) -> None:
+    done = board.run(Job(argv=("sleep", "30"), duration_s=0.2))
+    assert (done.reason, done.exit_code) == ("duration", -2)
+    assert 0.2 <= done.ended_s - done.started_s < 3
+
+
 def test_a_setting_that_cannot_be_read_is_not_written_since_it_could_not_be_put_back(backend: Backend) -> None:
     if backend.name != "local":
         pytest.skip("the twin's nodes always have a value")
@@ -249,6 +255,45 @@ def test_rails_and_readings_are_sampled_at_the_asked_pace(board: Transport) -> N
         assert done.started_s <= times[0]
         assert times[-1] <= done.ended_s
         assert all(watts is not None and 0 <= watts < 50 for watts in series[rail].values)
+
+
+def test_every_board_tells_its_load_the_job_s_and_whether_its_calendar_jumped(board: Transport) -> None:
+    own = ("clock.wall_offset_s", "host.cpu_s", "job.cpu_s")
+    assert set(own) <= set(board.readings)
+    done = board.run(Job(duration_s=0.5, sampling=Sampling(readings=own, watch_hz=20.0)))
+    found = {series.id: series.values for series in done.series}
+    assert sorted(found) == sorted(own)
+    for name in own[1:]:
+        known = [value for value in found[name] if value is not None]
+        assert len(known) == len(found[name]) > 3
+        assert known == sorted(known)
+    offsets = [value for value in found["clock.wall_offset_s"] if value is not None]
+    assert max(offsets) - min(offsets) < 0.1
+
+
+def test_every_rail_comes_with_what_measures_it(board: Transport) -> None:
+    assert all(rail.sensor is not None and rail.sensor.kind for rail in board.rails.values())
+
+
+def test_what_a_command_beside_the_job_prints_is_kept_with_its_times_and_told_after_it(board: Transport) -> None:
+    events = list(board.stream(Job(argv=("sleep", "0.3"), beside=("echo", "one two"))))
+    assert [type(event) for event in events] == [Line, Ended]
+    line, end = events
+    assert isinstance(line, Line)
+    assert isinstance(end, Ended)
+    assert (line.source, line.text) == ("beside", "one two")
+    assert end.started_s <= line.t_s <= end.ended_s
+    done = board.run(Job(argv=("echo", "x"), beside=("sleep", "30")))
+    assert done.text() == "x\n"
+    assert done.ended_s - done.started_s < 5
+
+
+def test_a_command_beside_the_job_that_is_not_there_is_an_error_and_no_job_runs(board: Transport) -> None:
+    with pytest.raises(EngineError, match="no-such-program"):
+        board.run(Job(argv=("echo", "x"), beside=("no-such-program",)))
+    with pytest.raises(EngineError, match="no-such-program"):
+        board.run(Job(argv=("no-such-program",), beside=("sleep", "30")))
+    assert board.run(Job(duration_s=0.3, beside=("echo", "beside nothing"))).beside[0].text == "beside nothing"
 
 
 def test_a_file_arrives_whole_and_lies_under_its_own_name(board: Transport) -> None:

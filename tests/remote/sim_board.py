@@ -36,7 +36,10 @@ class Shell:
         self.system = TwinSystem(board, user)
 
     def get(self, path: str) -> str:
-        return self.system.read(path).strip()
+        try:
+            return self.system.read(path).strip()
+        except BlockingIOError:  # a sensor that was not ready: asked again
+            return self.system.read(path).strip()
 
     def number(self, path: str) -> int:
         return int(self.get(path))

@@ -8,7 +8,8 @@ import pytest
 from remote import boards
 from remote.errors import UsageError
 from remote.onboard import probe
-from remote.onboard.sampler import Sampler
+from remote.onboard.rails import rails
+from remote.onboard.sampler import Samplers
 from remote.onboard.settings import Settings
 from remote.onboard.system import System
 from tests.remote.tree import Tree
@@ -41,7 +42,7 @@ def test_a_board_file_holds_together(name: str) -> None:
     ids = [row["id"] for row in spec.knobs]
     assert spec.name == name
     assert len(ids) == len(set(ids))
-    assert all(path.startswith("/") for row in (*spec.knobs, *spec.rails, *spec.readings) for path in row["paths"])
+    assert all(path.startswith("/") for row in (*spec.knobs, *spec.readings) for path in row["paths"])
     for row in spec.knobs:
         assert row["kind"] in ("hz", "int", "bool", "text")
         assert row.get("holds", row["id"]) in ids
@@ -182,9 +183,10 @@ def hwmon(device: str, number: int, labels: list[str], driver: str = "ina3221") 
     return files
 
 
-def iio(device: str, number: int = 0) -> dict[str, str]:
-    folder = f"/sys/bus/i2c/drivers/ina3221x/{device}/iio:device{number}"
-    return {f"{folder}/in_power{channel}_input": f"{1000 * (channel + 1)}\n" for channel in range(3)}
+def iio(device: str, labels: list[str], number: int = 0, folder: str = "") -> dict[str, str]:
+    folder = folder or f"/sys/bus/i2c/drivers/ina3221x/{device}/iio:device{number}"
+    files = {f"{folder}/rail_name_{channel}": f"{label}\n" for channel, label in enumerate(labels)}
+    return files | {f"{folder}/in_power{channel}_input": f"{1000 * (channel + 1)}\n" for channel in range(3)}
 
 
 TX2_GPU = "/sys/devices/17000000.gp10b"
@@ -204,14 +206,19 @@ TREES: dict[str, tuple[str, dict[str, str], set[str], set[str], str]] = {
         | {f"{TX2_GPU}/railgate_enable": "1", "/sys/module/qos/parameters/enable": "Y"}
         | {f"{CLUSTERS}/{name}_CLUSTER/cc3/enable": "1" for name in "MB"}
         | {"/sys/kernel/debug/tegra_fan/target_pwm": "0"}
-        | {f"/sys/class/i2c-adapter/i2c-0/0-0041/iio_device/in_power{n}_input": "1" for n in range(3)},
+        | iio(
+            "0-0041", ["VDD_IN", "VDD_SYS_CPU", "VDD_SYS_DDR"], folder="/sys/class/i2c-adapter/i2c-0/0-0041/iio_device"
+        ),
         {"cpu0.max", "gpu.railgate", "gpu.min", "emc.rate", "emc.override", "cc3.m", "qos.enable", "fan.pwm"},
         {"VDD_IN", "VDD_SYS_CPU", "VDD_SYS_DDR"},
         f"{TX2_GPU}/devfreq/17000000.gp10b/max_freq",
     ),
     "tx2-nx r32": (
         "tx2-nx",
-        policy(0, 3, 4, 5) | devfreq(f"{TX2_GPU}/devfreq/17000000.gp10b") | bpmp() | iio("0-0040"),
+        policy(0, 3, 4, 5)
+        | devfreq(f"{TX2_GPU}/devfreq/17000000.gp10b")
+        | bpmp()
+        | iio("0-0040", ["VDD_IN", "VDD_CPU_GPU", "VDD_SOC"]),
         {"cpu0.max", "gpu.max", "emc.cap"},
         {"VDD_IN", "VDD_CPU_GPU", "VDD_SOC"},
         f"{TX2_GPU}/devfreq/17000000.gp10b/max_freq",
@@ -222,7 +229,7 @@ TREES: dict[str, tuple[str, dict[str, str], set[str], set[str], str]] = {
         | devfreq(f"{T210_GPU}/devfreq/57000000.gpu")
         | {f"/sys/kernel/debug/clk/override.emc/{name}": "0" for name in ("clk_update_rate", "clk_rate", "clk_state")}
         | {"/sys/devices/pwm-fan/target_pwm": "0", "/sys/devices/pwm-fan/temp_control": "1"}
-        | iio("6-0040"),
+        | iio("6-0040", ["POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU"]),
         {"gpu.max", "emc.rate", "emc.override", "fan.auto", "fan.pwm"},
         {"POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU"},
         f"{T210_GPU}/devfreq/57000000.gpu/max_freq",
@@ -240,8 +247,8 @@ TREES: dict[str, tuple[str, dict[str, str], set[str], set[str], str]] = {
         | policy(2, 3)
         | devfreq(f"{XAVIER_GPU}/devfreq/17000000.gv11b")
         | bpmp()
-        | iio("1-0040")
-        | iio("1-0041", 1),
+        | iio("1-0040", ["GPU", "CPU", "SOC"])
+        | iio("1-0041", ["CV", "VDDRQ", "SYS5V"], 1),
         {"cpu0.max", "cpu2.max", "gpu.max", "emc.rate"},
         {"GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"},
         f"{XAVIER_GPU}/devfreq/17000000.gv11b/max_freq",
@@ -321,21 +328,26 @@ def system(files: Mapping[str, str]) -> System:
 
 @pytest.mark.parametrize("case", TREES)
 def test_each_generation_has_its_settings_and_rails(case: str) -> None:
-    name, files, settings, rails, gpu = TREES[case]
+    name, files, settings, watts, gpu = TREES[case]
     knobs, _ = probe.knobs(system(files), TABLE[name]["knobs"])
     assert settings <= set(knobs)
     assert knobs["gpu.max"]["path"] == gpu
     assert knobs["gpu.max"]["choices"] == gpu.replace("max_freq", "available_frequencies")
-    assert set(probe.channels(system(files), TABLE[name]["rails"])) == rails
+    assert set(rails(system(files), TABLE[name]["rails"])) == watts
     assert probe.channels(system(files), TABLE[name]["readings"])["gpu.hz"]["path"] == gpu.replace("max_", "cur_")
 
 
+def watts_of(name: str, case: str) -> dict[str, list[float | None]]:
+    """Returns one sample of each rail."""
+    tree = system(TREES[case][1])
+    found = rails(tree, TABLE[name]["rails"])
+    samplers = Samplers(tree, found, {}, {"rails": list(found), "rate_hz": 20.0, "watch_hz": 1.0})
+    samplers.tick()
+    return {row["id"]: row["values"] for row in samplers.end()}
+
+
 def test_rails_are_found_by_their_label_and_are_voltage_times_current() -> None:
-    tree = system(TREES["orin-nano r36"][1])
-    rails = probe.channels(tree, TABLE["orin-nano"]["rails"])
-    sampler = Sampler(tree, rails, 20.0, 0)
-    sampler.tick()
-    assert {row["id"]: row["values"] for row in sampler.series()} == {
+    assert watts_of("orin-nano", "orin-nano r36") == {
         "VDD_SOC": [pytest.approx(0.5)],
         "VDD_IN": [pytest.approx(1.0)],
         "VDD_CPU_GPU_CV": [pytest.approx(1.5)],
@@ -343,10 +355,7 @@ def test_rails_are_found_by_their_label_and_are_voltage_times_current() -> None:
 
 
 def test_the_sensor_at_thors_input_gives_microwatts() -> None:
-    tree = system(TREES["agx-thor r38"][1])
-    sampler = Sampler(tree, {"VIN": probe.channels(tree, TABLE["agx-thor"]["rails"])["VIN"]}, 20.0, 0)
-    sampler.tick()
-    assert sampler.series()[0]["values"] == [pytest.approx(31.0)]
+    assert watts_of("agx-thor", "agx-thor r38")["VIN"] == [pytest.approx(31.0)]
 
 
 def test_interleaved_cpus_have_one_row_per_policy() -> None:

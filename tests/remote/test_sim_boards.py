@@ -185,7 +185,8 @@ def test_every_line_of_tegrastats_is_understood_and_its_rails_are_the_board_s(bo
             if user == "root":
                 assert [rail.name for rail in said.rails] == list(shown)
                 for rail in said.rails:
-                    assert rail.power_w == pytest.approx(shell.board.watts(shown[rail.name]), rel=0.1, abs=0.45)
+                    # A count of the coarsest rail is 0.4 W, and as much the standard deviation of its offset.
+                    assert rail.power_w == pytest.approx(shell.board.watts(shown[rail.name]), rel=0.1, abs=1.0)
 
 
 def test_tegrastats_of_later_releases_has_their_own_ways() -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Generator
+from math import exp
 
 import pytest
 
-from tests.remote.sim_board import RELEASES, Shell, shell
+from remote import boards
+from remote.sim.machine import Machine
+from remote.sim.physics import Activity
+from remote.sim.process import Action, Busy, Context
+from tests.remote.sim_board import RELEASES, Shell, machine, shell
 
 OLD_IIO = "/sys/class/i2c-adapter/i2c-1/1-0040/iio_device"
 LAB = "/sys/class/i2c-adapter/i2c-0"
@@ -77,3 +83,57 @@ def test_a_laboratory_s_module_has_five_more_channels_and_others_have_none() -> 
     }
     for name, place in rails.items():
         assert _mean_w(board, f"{LAB}/{place}_input", 200) == pytest.approx(board.board.watts(name), rel=0.1, abs=0.02)
+
+
+def _orin_nx(release: str = "r36.4") -> Shell:
+    return Shell(Machine("orin-nx", release, boards.load("orin-nx").twin, programs={"burner": burner}), "nvidia")
+
+
+def burner(context: Context) -> Generator[Action, None, int]:
+    yield Busy(10.0, Activity(cpu_load=4.0, bytes_per_s=2e10))
+    return 0
+
+
+def _watts(board: Shell) -> float:
+    (volts,) = board.system.glob("/sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon*/in1_input")
+    return board.number(volts) * board.number(volts.replace("in1", "curr1")) * 1e-6
+
+
+def test_a_monitor_that_averages_follows_the_load_with_its_time_constant_and_shows_it() -> None:
+    board = _orin_nx()
+    (interval,) = board.system.glob("/sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon*/update_interval")
+    tau_s = board.number(interval) / 1000
+    assert tau_s == pytest.approx(0.42, abs=0.01)
+    idle_w = _watts(board)
+    board.sleep(5.0)
+    board.system.spawn(["burner"], {}, "")
+    full_w = board.board.watts("VDD_IN")
+    assert full_w > idle_w + 1.0
+    for taus in (1.0, 2.0, 3.0):
+        board.sleep(tau_s)
+        assert _watts(board) == pytest.approx(full_w - (full_w - idle_w) * exp(-taus), abs=0.15)
+
+
+def test_a_monitor_that_converts_when_it_is_read_shows_a_change_at_once() -> None:
+    board = Shell(machine("r32.7", programs={"burner": burner}), "nvidia")
+    path = f"{_folder('r32.7')}/ui_input0"
+    board.sleep(1.0)
+    board.get(path)
+    board.system.spawn(["burner"], {}, "")
+    board.sleep(0.01)
+    mv, ma = map(int, board.get(path).split())
+    assert mv * ma * 1e-6 == pytest.approx(board.board.watts("VDD_IN"), rel=0.06)
+    assert board.get(f"{_folder('r32.7')}/running_mode") == "0"
+
+
+def test_a_conversion_is_now_and_then_not_ready_in_time_and_asking_again_helps() -> None:
+    system = Shell(machine("r32.7"), "nvidia").system
+    busy = 0
+    for _ in range(10_000):
+        system.wait([], system.now() + 0.01)
+        try:
+            system.read(f"{_folder('r32.7')}/in_power0_input")
+        except BlockingIOError:
+            busy += 1
+            assert int(system.read(f"{_folder('r32.7')}/in_power0_input")) > 0
+    assert 1 <= busy <= 30

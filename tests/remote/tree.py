@@ -29,6 +29,19 @@ class Ended:
         return 0
 
 
+class Opened:
+    """A file that stays open."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree, self._path = tree, path
+
+    def read(self) -> bytes:
+        return self._tree.read(self._path).encode()
+
+    def close(self) -> None:
+        pass
+
+
 class Tree:
     """Stands in for `remote.onboard.system.System`: ``files`` by path; ``run`` answers programs by their argv."""
 
@@ -44,6 +57,9 @@ class Tree:
         if path not in self.files:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         return self.files[path]
+
+    def open(self, path: str) -> Opened:
+        return Opened(self, path)
 
     def write(self, path: str, text: str) -> None:
         self.read(path)
