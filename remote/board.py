@@ -12,7 +12,7 @@ from remote import boards
 from remote.access import DEFAULT, Access
 from remote.boards import BoardSpec
 from remote.errors import EdgeperfError, KnobRefused
-from remote.hosts import Host, Ssh, Twin
+from remote.hosts import Host, Replay, Ssh, Twin
 from remote.transport import Transport
 from remote.types import Apply, Outcome, Step, Undo
 
@@ -49,6 +49,10 @@ def _connect(host: Host, programs: Mapping[str, Program], cache: Path, access: A
         from remote import ssh
 
         return ssh.connect(host, access)
+    if isinstance(host, Replay):
+        from remote import replay
+
+        return replay.Replay(replay.load(Path(host.path).expanduser()))
     from remote.local import connect
 
     return connect(cache, host.root)

@@ -18,6 +18,11 @@ EdgeperfError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remote.types import Line
+
 
 class EdgeperfError(Exception):
     """``what`` went wrong and where; ``hint`` is what to do next. ``transient`` troubles may pass by themselves."""
@@ -49,9 +54,10 @@ class HostError(EdgeperfError, OSError):
 
 
 class LinkLost(HostError):
-    """The connection ended in the middle of something."""
+    """The connection ended in the middle of something; of a job that ran, ``said`` is what it had printed."""
 
     transient = True
+    said: tuple[Line, ...] = ()
 
 
 class BoardError(EdgeperfError):

@@ -1,6 +1,6 @@
 """Host strings -> `Host`. Pure.
 
-``local`` | ``sim:BOARD[@RELEASE][,key=value...]`` | ``user@address:port`` | a name
+``local`` | ``sim:BOARD[@RELEASE][,key=value...]`` | ``user@address:port`` | ``replay:FILE`` | a name
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLACE = re.compile(
 )
 _USER = re.compile(r"[\w.][\w.@+$\\-]*", re.ASCII)
 
-_TWIN_KEYS = ("seed", "state", "speed", "cores", "mode", "probe")
+_TWIN_KEYS = ("seed", "state", "speed", "cores", "mode", "probe", "fault")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,10 @@ class Local:
 
 @dataclass(frozen=True)
 class Twin:
-    """A simulated board. ``cores`` is how many it boots with, ``mode`` its power mode; None, "": the release's own."""
+    """A simulated board. ``cores`` is how many it boots with, ``mode`` its power mode; None, "": the release's own.
+
+    ``faults`` are what goes wrong on it, as ``NAME@START[:FOR][:ARGUMENT]`` (`remote.sim.faults`).
+    """
 
     board: str
     release: str
@@ -42,6 +45,7 @@ class Twin:
     mode: str = ""
     probe: str = ""
     text: str = ""
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,15 @@ class Ssh:
     text: str = ""
 
 
-Host = Local | Twin | Ssh
+@dataclass(frozen=True)
+class Replay:
+    """A recording in the file ``path``, which answers as the board did."""
+
+    path: str
+    text: str = ""
+
+
+Host = Local | Twin | Ssh | Replay
 
 
 def parse(text: str) -> Host:
@@ -72,6 +84,8 @@ def parse(text: str) -> Host:
         return Local()
     if text.startswith("sim:"):
         return _twin(text)
+    if text.startswith("replay:"):
+        return _replay(text)
     return ssh(text)
 
 
@@ -90,6 +104,13 @@ def ssh(text: str) -> Ssh:
     return Ssh(match["bracketed"] or match["name"] or match["bare"], user, port, text=text)
 
 
+def _replay(text: str) -> Replay:
+    path = text.removeprefix("replay:")
+    if not path:
+        raise UsageError(f"{text!r} names no recording", "replay:FILE, a file that `--record FILE` made")
+    return Replay(path, text)
+
+
 def _twin(text: str) -> Twin:
     from remote import boards  # their tables take longer to load than an address needs
 
@@ -97,6 +118,7 @@ def _twin(text: str) -> Twin:
     board, _, prefix = place.partition("@")
     spec = boards.load(board)
     keys: dict[str, str] = {}
+    faults = []
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if key not in _TWIN_KEYS or not equals or not value:
@@ -104,6 +126,8 @@ def _twin(text: str) -> Twin:
                 f"{text!r}: {pair!r} is not a key of a simulated board", f"keys: {'=, '.join(_TWIN_KEYS)}="
             )
         keys[key] = value
+        if key == "fault":
+            faults.append(_fault(value))
     speed = keys.get("speed", "max")
     if speed not in ("1", "max"):
         raise UsageError(f"{text!r}: speed is 1 (real time) or max, not {speed!r}")
@@ -124,7 +148,15 @@ def _twin(text: str) -> Twin:
         mode=keys.get("mode", ""),
         probe=probe,
         text=text,
+        faults=tuple(faults),
     )
+
+
+def _fault(value: str) -> str:
+    from remote.sim.faults import parse  # only who breaks a twin pays for loading it
+
+    parse(value)
+    return value
 
 
 def _number(text: str, key: str, value: str) -> int:

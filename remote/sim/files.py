@@ -136,6 +136,10 @@ class Files:
             self._may_fill(path.rpartition("/")[0], user)
             del self._files[path]
 
+    def forget(self, *places: str) -> None:
+        """Loses what lies in memory, as a restart does."""
+        self._files = {path: file for path, file in self._files.items() if not path.startswith(places)}
+
     def make_folder(self, path: str, user: str) -> None:
         """Makes a private folder and those above it."""
         missing = sorted(folder for folder in {path, *folders_of([path])} if folder not in self._folders)

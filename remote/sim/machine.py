@@ -9,8 +9,8 @@ from math import inf
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
-from remote.errors import UsageError
 from remote.sim import silicon
+from remote.sim.choice import check, table_for
 from remote.sim.files import Files
 from remote.sim.kernel import Kernel, board
 from remote.sim.kernel.node import fail
@@ -19,11 +19,11 @@ from remote.sim.process import Program
 from remote.sim.processes import Pipe, SimProcess
 from remote.sim.programs import PROGRAMS
 from remote.sim.rails import monitors, places
+from remote.sim.schedule import Schedule
 
 if TYPE_CHECKING:
     from remote.sim.system import TwinSystem
 
-_PROBES = ("", "lab")
 _LONGEST_WAIT_S = 0.1
 
 
@@ -42,28 +42,12 @@ class OnBoard(Protocol):
         """Does one round."""
 
 
-def table_for(twin: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """Returns a twin's table with what its release of L4T has, and then the release's own entries, on top.
-
-    Raises UsageError for an unknown release.
-    """
-    releases = twin.get("release", {})
-    if release not in releases:
-        raise UsageError(f"there is no simulated release {release!r}", f"releases: {', '.join(releases)}")
-    merged = {key: value for key, value in twin.items() if key not in ("release", "l4t")}
-    for table in (twin.get("l4t", {}).get(release, {}), releases[release]):
-        for key, value in table.items():
-            old = merged.get(key)
-            merged[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
-
-
 class Machine:
     """A board of kind ``board`` that runs ``release``. The same seed and the same calls give the same texts.
 
     ``twin`` is the board's table in boards/twins, ``cores`` how many cores are online at boot, ``mode`` the power mode
     that it boots with ("": the release's own), ``probe`` ``"lab"`` for a module with the extra power channels,
-    ``programs`` what can be started beside the machine's own.
+    ``programs`` what can be started beside the machine's own, ``faults`` what goes wrong (`remote.sim.faults`).
     With ``speed="1"`` waiting takes real time too, by way of ``sleep``.
     """
 
@@ -79,12 +63,13 @@ class Machine:
         probe: str = "",
         speed: str = "max",
         programs: Mapping[str, Program] | None = None,
+        faults: Sequence[str] = (),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.board, self.release, self.seed, self.probe = board_name, release, seed, probe
         self.twin = table_for(twin, release)
         self.twin["ina_places"] = places(self.twin["ina"], seed)
-        self._check_options(cores, mode, probe, speed)
+        check(f"{board_name}@{release}", self.twin, cores, mode, probe, speed)
         self.now_s = float(self.twin["boot_s"])
         self._next_pid = 1000
         self.files = Files(int(self.twin["disk_free_bytes"]), ("nvidia", "ubuntu", "root"))
@@ -96,29 +81,28 @@ class Machine:
         self._busy_s = [0.0] * int(self.twin["cores"])
         self._busy_since_s = self.now_s
         self._activity = silicon.IDLE
-        self.kernel = Kernel(self.twin, seed, cores, mode, self._now, lambda: self._activity)
-        self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, self.kernel.throttle)
-        self._add_sensors()
+        self.boots = 0
+        self.wall_step_s = 0.0
+        self.silence = (0.0, 0.0)
+        self._faults = Schedule(self, faults, self.now_s)
+        self._faults.alter(self.twin)
+        self._boot(cores, mode)
 
-    def _check_options(self, cores: int | None, mode: str, probe: str, speed: str) -> None:
-        most = int(self.twin["cores"])
-        modes = [row["name"] for row in self.twin.get("nvpmodel", {}).get("modes", ())]
-        if mode and mode not in modes:
-            has = f"modes: {', '.join(modes)}" if modes else "it has no power modes"
-            raise UsageError(f"a simulated {self.board}@{self.release} has no power mode {mode!r}", has)
-        if cores is not None and not 1 <= cores <= most:
-            raise UsageError(f"a simulated {self.board} cannot have {cores} cores online", f"cores=1 to cores={most}")
-        if probe not in _PROBES:
-            raise UsageError(f"there is no probe {probe!r}", "probe=lab is the one there is")
-        if speed not in ("max", "1"):
-            raise UsageError(f"speed {speed!r} is not known", "speed=max (as fast as it can) or speed=1 (real time)")
+    def _boot(self, cores: int | None, mode: str) -> None:
+        """Makes the kernel and the chip as they are after switching on."""
+        self._hot_steps = self._forced_steps = 0
+        self.kernel = Kernel(self.twin, self.seed, cores, mode, self._now, lambda: self._activity)
+        self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, self._heat_throttles)
+        self._add_sensors()
 
     def _add_sensors(self) -> None:
         tree, twin = self.kernel.tree, self.twin
         tree.add(board.memory_nodes(int(twin["memory_bytes"]), lambda: int(twin["memory_bytes"]) - self.free_bytes()))
         tree.add(board.time_nodes(self._now, self._core_seconds))
         tree.add(board.thermal_zones(twin["zones"], float(twin["zone_step_c"]), self._temperature))
-        tree.add(monitors(twin, self.seed, self.probe, self._now, self.silicon.watts))
+        sensors = monitors(twin, self.seed, self.probe, self._now, self._watts)
+        tree.add(sensors)
+        self._faults.spoil(tree, tuple(sensors), self._now)
 
     # What can be asked
 
@@ -128,7 +112,7 @@ class Machine:
     @property
     def wall_s(self) -> float:
         """Seconds since 1970 on the board's own calendar: a fixed start plus the time since boot."""
-        return float(self.twin["wall_s"]) + self.now_s
+        return float(self.twin["wall_s"]) + self.wall_step_s + self.now_s
 
     def take_pid(self) -> int:
         """Returns the number of a new process; none is used twice on one board."""
@@ -154,6 +138,12 @@ class Machine:
     def watts(self, rail: str) -> float:
         """Returns the true power of a rail now."""
         return self.silicon.watts()[rail]
+
+    def _watts(self, tau_s: float) -> Mapping[str, float]:
+        if not tau_s:
+            return self.silicon.watts()
+        self.settle()
+        return self.silicon.averaged_w(tau_s)
 
     def energy_j(self, rail: str) -> float:
         """Returns the true energy that went through a rail since the machine was made."""
@@ -222,6 +212,45 @@ class Machine:
         if self.kernel.quiet is not None:
             self.kernel.quiet.notice()
 
+    # What goes wrong
+
+    def throttle(self, steps: int) -> None:
+        """Takes operating points off the highest rates, as heat does. For `remote.sim.faults`, as what follows."""
+        self._forced_steps = steps
+        self.kernel.throttle(max(self._hot_steps, steps))
+
+    def _heat_throttles(self, steps: int) -> None:
+        self._hot_steps = steps
+        self.kernel.throttle(max(steps, self._forced_steps))
+
+    def limit(self, clock: str, share: float) -> None:
+        """Holds ``gpu`` or ``emc`` below a share of its highest rate, whatever is set."""
+        self.kernel.limit(clock, share)
+
+    def start(self, name: str, program: Program) -> Callable[[], None]:
+        """Starts a program that nobody asked for; returns what ends it."""
+        process = SimProcess(self, program, (name,), {}, "", "root")
+        self._processes.append(process)
+        process.step()
+        return process.kill
+
+    def count_over_current(self, events: int, alarm: bool) -> None:
+        """Adds to the counters of over-current, and sets the alarm of the input's monitor."""
+        self.kernel.protection.events += events
+        self.kernel.protection.alarm = alarm
+
+    def reboot(self) -> None:
+        """Starts again: settings, processes, connections and what lies in memory are lost; its clock goes on."""
+        heat, mode = self.silicon.save(), self.kernel.mode.name if self.kernel.mode else ""
+        for program, _ in self._attached:
+            program.closed = True
+        self._attached, self._processes, self._activity = [], [], silicon.IDLE
+        self.files.forget("/run/", "/tmp/", "/dev/shm/")
+        self.boots += 1
+        self._boot(None, mode)
+        self.kernel.identity.reboot(self.boots)
+        self.silicon.load({**heat, "steps": 0}, self.now_s)
+
     # Programs
 
     def spawn(self, argv: Sequence[str], env: Mapping[str, str], stdin: str, user: str) -> SimProcess:
@@ -239,6 +268,7 @@ class Machine:
 
     def attach(self, program: OnBoard, system: TwinSystem) -> None:
         """Lets an on-board program live on this machine: it gets its turns whenever another one waits."""
+        self._happen()
         self._attached.append((program, system))
 
     # Time
@@ -252,12 +282,12 @@ class Machine:
         """
         if self._sleep is not None:
             until_s = min(inf if until_s is None else until_s, self.now_s + _LONGEST_WAIT_S)
-        nested = bool(self._turning)
+        nested, boots = bool(self._turning), self.boots
         self._turning.add(id(system))
         try:
             while True:
                 ready = [handle for handle in handles if handle.ready]
-                if ready or nested or (until_s is not None and self.now_s >= until_s):
+                if ready or nested or (until_s is not None and self.now_s >= until_s) or self.boots > boots:
                     return ready
                 if self._let_others_turn():
                     continue
@@ -307,10 +337,11 @@ class Machine:
 
     def _next_of_board_s(self) -> float:
         quiet_s = self.kernel.quiet.due_s() if self.kernel.quiet is not None else None
-        return self.silicon.due_s if quiet_s is None else min(quiet_s, self.silicon.due_s)
+        return min(self.silicon.due_s, self._faults.due_s, inf if quiet_s is None else quiet_s)
 
     def _act(self) -> None:
-        """Does what is due now: heat, cores to park, processes."""
+        """Does what is due now: faults, heat, cores to park, processes."""
+        self._happen()
         now_s, quiet = self.now_s, self.kernel.quiet
         if self.silicon.due_s <= now_s:
             self.settle()
@@ -328,6 +359,13 @@ class Machine:
         if ended:
             self._processes = [process for process in self._processes if process.due_s is not None]
 
+    def _happen(self) -> None:
+        """Lets the faults happen that are due."""
+        if self._faults.due_s <= self.now_s:
+            self.settle()
+            self._faults.act(self.now_s)
+            self.load_changed()
+
     # State
 
     def save(self) -> dict[str, Any]:
@@ -344,6 +382,7 @@ class Machine:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Takes up what `save` gave, on a machine that nothing has run on yet."""
+        self._faults.move(float(saved["now_s"]) - self.now_s)
         self.now_s = self._busy_since_s = float(saved["now_s"])
         self._next_pid = int(saved["next_pid"])
         self._busy_s = list(saved["busy_s"])

@@ -53,6 +53,8 @@ class SimProcess:
         self.due_s: float | None = machine.now_s
         self.activity: Activity | None = None
         self.memory_bytes = 0
+        self._busy_s = 0.0
+        self._busy_since_s = machine.now_s
         self._machine = machine
         self._code = 0
         self._name = argv[0]
@@ -87,8 +89,18 @@ class SimProcess:
             self._end(1)
         if activity != self.activity:
             self._machine.settle()
-            self.activity = activity
+            self._take_up(activity)
             self._machine.load_changed()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that it took until now."""
+        load = self.activity.cpu_load if self.activity is not None else 0.0
+        return self._busy_s + load * (self._machine.now_s - self._busy_since_s)
+
+    def _take_up(self, activity: Activity | None) -> None:
+        self._busy_s, self._busy_since_s = self.cpu_s, self._machine.now_s
+        self.activity = activity
 
     def _end(self, code: int) -> None:
         self._run.close()
@@ -112,7 +124,7 @@ class SimProcess:
         """Ends the program at once."""
         if self.due_s is not None:
             self._machine.settle()
-            self.activity = None
+            self._take_up(None)
             self._end(-_SIGKILL)
             self._machine.load_changed()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from math import inf
+from math import exp, inf
 from typing import Any
 
 from remote.sim.physics import Activity, Clocks, Heat, HeatPath, PowerModel, power, record
@@ -45,6 +45,7 @@ class Silicon:
     ) -> None:
         self.energy_j: dict[str, float] = {}
         self.due_s = now_s
+        self._averaged_w: dict[float, Mapping[str, float]] = {}
         self._activity = IDLE
         self._steps = 0
         self._carrier_w: Mapping[str, float] = twin.get("carrier_w", {})
@@ -62,6 +63,13 @@ class Silicon:
             self._watts = {**self._carrier_w, **power(self._activity, self._clocks(self._activity), self._model)}
         return self._watts
 
+    def averaged_w(self, tau_s: float) -> Mapping[str, float]:
+        """Returns the power of every rail as a filter of first order shows it, settled when it is first asked for.
+
+        The caller has settled.
+        """
+        return self._averaged_w.setdefault(tau_s, self.watts())
+
     def temperature(self, stage: str) -> float:
         """Returns the temperature of ``die`` or ``board`` as of the last event, in degrees Celsius."""
         return {"die": self._heat.die_c, "board": self._heat.board_c}[stage]
@@ -73,6 +81,9 @@ class Silicon:
             watts = self.watts()
             for rail, value in watts.items():
                 self.energy_j[rail] = self.energy_j.get(rail, 0.0) + value * span_s
+            for tau_s, means in self._averaged_w.items():
+                keep = exp(-span_s / tau_s)
+                self._averaged_w[tau_s] = {rail: w + keep * (means[rail] - w) for rail, w in watts.items()}
             self._heat = self._heat.after(self._path, watts["TOTAL"], span_s)
             self._since_s = now_s
 

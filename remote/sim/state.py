@@ -45,7 +45,7 @@ class Kept(Protocol):
 
 
 @dataclass(frozen=True)
-class _Fleeting:
+class Fleeting:
     """A machine that nothing is kept of."""
 
     machine: Machine
@@ -66,8 +66,9 @@ def open_machine(host: Twin, twin: Mapping[str, Any], programs: Mapping[str, Pro
         probe=host.probe,
         speed=host.speed,
         programs=programs,
+        faults=host.faults,
     )
-    return StateFile(Path(host.state), machine) if host.state else _Fleeting(machine)
+    return StateFile(Path(host.state), machine) if host.state else Fleeting(machine)
 
 
 class StateFile:

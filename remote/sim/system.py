@@ -13,6 +13,31 @@ from remote.sim.machine import Machine
 from remote.sim.processes import Pipe, SimProcess
 
 
+class TwinNode:
+    """A file of the board that is read again and again (`remote.onboard.system.Node`)."""
+
+    def __init__(self, system: TwinSystem, path: str) -> None:
+        self._system, self._path = system, path
+
+    def read(self) -> bytes:
+        """Returns its text. Raises OSError as the kernel does."""
+        return self._system.read(self._path).encode()
+
+    def close(self) -> None:
+        """Does nothing: nothing is held."""
+
+
+class TwinFamily:
+    """Processes of the board (`remote.onboard.system.Family`); its on-board programs take no time."""
+
+    def __init__(self, members: Sequence[SimProcess]) -> None:
+        self._members = members
+
+    def cpu_s(self) -> float:
+        """Returns the CPU seconds that they took."""
+        return sum(process.cpu_s for process in self._members)
+
+
 class TwinSystem:
     """One user's view of a `Machine`. The host feeds ``input`` and takes what was sent from ``outbox``."""
 
@@ -61,6 +86,14 @@ class TwinSystem:
     def read(self, path: str) -> str:
         """Returns a file's text. Raises OSError as the kernel does."""
         return self.machine.read(path, self._user)
+
+    def open(self, path: str) -> TwinNode:
+        """Returns a file that will be read again and again. It need not be there yet."""
+        return TwinNode(self, path)
+
+    def family(self, members: Sequence[SimProcess]) -> TwinFamily:
+        """Returns processes that are counted together; ``members`` may still grow."""
+        return TwinFamily(members)
 
     def write(self, path: str, text: str) -> None:
         """Writes a node in one write call. Raises OSError as the kernel does; never creates a file."""

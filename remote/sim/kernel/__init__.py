@@ -13,6 +13,7 @@ from remote.sim.kernel.cpufreq import CpuFreq
 from remote.sim.kernel.devfreq import Devfreq, GpuDevice
 from remote.sim.kernel.node import Part, Tree, Version
 from remote.sim.kernel.power_mode import PowerMode
+from remote.sim.kernel.protection import Protection
 from remote.sim.physics import Activity, Clocks
 
 __all__ = ["Kernel"]
@@ -38,6 +39,7 @@ class Kernel:
         old = version < (4, 0)
         count = int(twin["cores"])
         self._activity = activity
+        self._highest_gpu_hz = int(twin["gpu_hz"][-1])
         self.cores = Cores(count, count if cores is None else cores, old)
         self.policies = [
             CpuFreq(twin, members, self.cores, self._busy_cores if 0 in members else _idle, version)
@@ -64,8 +66,10 @@ class Kernel:
         self.device = GpuDevice(twin, lambda: activity().gpu_load)
         self.quiet = CpuQuiet(self.cores, twin, now, self._busy_cores) if "cpuquiet" in twin else None
         self.mode = PowerMode(twin, mode) if "nvpmodel" in twin else None
+        self.protection = Protection(version, twin["ina_places"][0] if twin["ina"]["driver"] == "hwmon" else ())
         self._clocking = Clocking(twin, self.gpu, self.emc, self.devfreq, self._bandwidth)
-        self._parts = self._assembled(twin, seed, old)
+        self.identity = board.Identity(twin, seed)
+        self._parts = self._assembled(twin, old)
         self.tree = Tree()
         for part in self._parts.values():
             self.tree.add(part.nodes())
@@ -78,7 +82,7 @@ class Kernel:
         if cores is not None:
             self.cores.boot(cores)
 
-    def _assembled(self, twin: Mapping[str, Any], seed: int, old: bool) -> dict[str, Part]:
+    def _assembled(self, twin: Mapping[str, Any], old: bool) -> dict[str, Part]:
         parts: dict[str, Part | None] = {
             "cores": self.cores,
             **{f"cpufreq{n}": policy for n, policy in enumerate(self.policies)},
@@ -94,7 +98,8 @@ class Kernel:
             "fan": board.Fan(twin["fan"]),
             "switches": board.Switches(twin.get("switches", {})),
             "mode": self.mode,
-            "identity": board.Identity(twin, seed),
+            "protection": self.protection,
+            "identity": self.identity,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -130,6 +135,14 @@ class Kernel:
         self._clocking.throttle = steps
         for policy in self.policies:
             policy.throttle = steps
+        self.protection.steps = steps
+
+    def limit(self, clock: str, share: float) -> None:
+        """Holds ``gpu`` or ``emc`` below a share of its highest rate. The limits' files do not show it."""
+        if clock == "gpu":
+            self._clocking.most_gpu_hz = share * self._highest_gpu_hz
+        else:
+            self.emc.most_hz = share * self.emc.table[-1]
 
     def save(self) -> dict[str, Any]:
         """Returns the state of all parts, ready for JSON."""
@@ -138,7 +151,8 @@ class Kernel:
     def load(self, saved: Mapping[str, Any]) -> None:
         """Takes up a state that `save` gave."""
         for name, part in self._parts.items():
-            part.load(saved[name])
+            if name in saved:  # what a state of an earlier edgeperf does not know is as at boot
+                part.load(saved[name])
 
 
 def _version(osrelease: str) -> Version:

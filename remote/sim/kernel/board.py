@@ -80,7 +80,11 @@ class Identity(Part):
         draw = random.Random(f"identity {seed}")
         self._twin = twin
         self.serial = f"{draw.randrange(10**13):013d}"
-        self.boot_id = str(uuid.UUID(int=draw.getrandbits(128), version=4))
+        self.boot_id = _uuid(draw)
+
+    def reboot(self, number: int) -> None:
+        """Draws the name of another boot."""
+        self.boot_id = _uuid(random.Random(f"boot {self.serial} {number}"))
 
     def nodes(self) -> dict[str, Node]:
         """Returns the identifying files. Device tree strings end in NUL."""
@@ -97,6 +101,10 @@ class Identity(Part):
             "/proc/sys/kernel/random/boot_id": Node(lambda: f"{self.boot_id}\n"),
             "/proc/cpuinfo": fixed("".join(f"processor\t: {n}\n{name}\n" for n in range(twin["cores"]))),
         } | {path: fixed(text) for path, text in twin.get("texts", {}).items()}
+
+
+def _uuid(draw: random.Random) -> str:
+    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
 
 
 def thermal_zones(

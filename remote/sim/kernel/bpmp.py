@@ -42,12 +42,13 @@ class BpmpClock(Part):
         self.written_s = -1.0
         self.locked = 0
         self.state = 1
+        self.most_hz: float = table[-1]
         self._name, self._cap, self._free, self._now = name, cap, free, now
 
     def capped(self, hz: int) -> int:
-        """Returns ``hz``, or the highest operating point under the cap."""
+        """Returns ``hz``, or the highest operating point under the cap, and that the hardware can keep."""
         cap = self._cap.hz if self._cap else 0
-        return min(hz, round_down(self.table, cap)) if cap else hz
+        return min(hz, round_down(self.table, min(cap or self.most_hz, self.most_hz)))
 
     def held_hz(self) -> int | None:
         """Returns the rate at which the clock is held, None while the kernel sets it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from remote.sim.kernel.bpmp import BpmpClock
-from remote.sim.kernel.devfreq import Devfreq, round_up
+from remote.sim.kernel.devfreq import Devfreq, round_down, round_up
 from remote.sim.kernel.node import DEBUGFS, Node, Part, fixed, whole
 
 
@@ -24,7 +24,12 @@ class SharedClock(Part):
         self.table = table
         self.rate_hz = table[-1]
         self.state = 0
+        self.most_hz: float = table[-1]
         self._current, self._old = current, old
+
+    def capped(self, hz: int) -> int:
+        """Returns ``hz``, or the highest operating point that the hardware can keep."""
+        return min(hz, round_down(self.table, self.most_hz))
 
     def held_hz(self) -> int | None:
         """Returns the rate that the override holds, None while it is off."""
@@ -76,6 +81,7 @@ class Clocking:
         self._idle_emc_hz = float(twin["emc_idle_hz"])
         self.bytes_per_emc_clock = float(twin["gpu"]["bytes_per_emc_clock"])
         self.throttle = 0
+        self.most_gpu_hz: float = self._gpu_table[-1]
 
     def gpu_hz(self, load: float) -> int:
         """Returns the GPU's rate under a load of 0 to 1."""
@@ -84,12 +90,12 @@ class Clocking:
         rate = self._gpu.held_hz() if self._gpu else None
         if rate is None:
             rate = self._devfreq.rate_hz(wanted) if self._devfreq else round_up(table, wanted)
-        return min(rate, table[max(0, len(table) - 1 - self.throttle)])
+        return min(rate, table[max(0, len(table) - 1 - self.throttle)], round_down(table, self.most_gpu_hz))
 
     def emc_hz(self, gpu_load: float, bytes_per_s: float) -> int:
         """Returns the memory's rate: enough for the traffic, and for a busy GPU in step with its clock."""
         held = self._emc.held_hz()
-        return self.free_emc_hz(gpu_load, bytes_per_s) if held is None else held
+        return self._emc.capped(self.free_emc_hz(gpu_load, bytes_per_s) if held is None else held)
 
     def free_emc_hz(self, gpu_load: float, bytes_per_s: float) -> int:
         """Returns the rate that the memory has when nobody holds it."""
@@ -99,7 +105,7 @@ class Clocking:
         wanted = round_up(table, max(self._idle_emc_hz, for_traffic, for_gpu))
         if self._bandwidth:
             wanted = self._bandwidth.rate_hz(wanted)
-        return self._emc.capped(wanted) if isinstance(self._emc, BpmpClock) else wanted
+        return self._emc.capped(wanted)
 
 
 def bandwidth_manager(table: Sequence[int], current: Callable[[], int]) -> dict[str, Node]:

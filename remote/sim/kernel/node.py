@@ -101,6 +101,10 @@ class Tree:
         self._nodes.update(nodes)
         self._folders |= folders_of(nodes)
 
+    def nodes(self, paths: Iterable[str]) -> dict[str, Node]:
+        """Returns files by path, to be put before by others through `add`."""
+        return {path: self._nodes[path] for path in paths}
+
     def refuse(self, path: str, number: int) -> None:
         """Lets every further write to ``path`` fail with errno ``number``; 0 ends that."""
         self._refused[path] = number

@@ -120,13 +120,18 @@ class PowerMode(Part):
 
     def __init__(self, twin: Mapping[str, Any], name: str) -> None:
         self.text = conf_text(twin)
-        modes = {row["name"]: int(row["id"]) for row in twin["nvpmodel"]["modes"]}
+        modes = {str(row["name"]): int(row["id"]) for row in twin["nvpmodel"]["modes"]}
         self.number = modes.get(name, int(twin["nvpmodel"]["default"]))
-        self._numbers = set(modes.values())
+        self._names = {number: title for title, number in modes.items()}
+
+    @property
+    def name(self) -> str:
+        """The name of the mode that is set."""
+        return self._names[self.number]
 
     def _set(self, text: str) -> None:
         number = whole(text.strip().removeprefix("pmode:"))
-        self.number = number if number in self._numbers else fail(errno.EINVAL)
+        self.number = number if number in self._names else fail(errno.EINVAL)
 
     def nodes(self) -> dict[str, Node]:
         """Returns the conf and the tool's own file."""

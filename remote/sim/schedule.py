@@ -1,0 +1,55 @@
+"""When the faults of a simulated board happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Any
+
+from remote.sim.faults import Victim, parse
+from remote.sim.kernel.node import Tree
+
+
+class Schedule:
+    """The faults of one machine, which it lets happen as its time passes. Their times are moved by ``base_s``."""
+
+    def __init__(self, board: Victim, texts: Sequence[str], base_s: float) -> None:
+        self._board = board
+        self._faults = [parse(text) for text in texts]
+        self._edges: list[tuple[float, Callable[[Victim], None]]] = []
+        self.move(base_s)
+
+    def move(self, by_s: float) -> None:
+        """Moves everything that is still to come, for a board whose clock was set."""
+        for fault in self._faults:
+            fault.start_s += by_s
+            fault.stop_s += by_s
+        self._edges = sorted(self._all(), key=lambda edge: edge[0])
+
+    def alter(self, twin: dict[str, Any]) -> None:
+        """Changes the board's table as the faults do that are there from the start to the end."""
+        for fault in self._faults:
+            fault.alter(twin)
+
+    def _all(self) -> Iterator[tuple[float, Callable[[Victim], None]]]:
+        for fault in self._faults:
+            yield fault.start_s, fault.begin
+            if fault.stop_s < inf:
+                yield fault.stop_s, fault.end
+
+    @property
+    def due_s(self) -> float:
+        """When the next fault begins or ends, inf for never."""
+        return self._edges[0][0] if self._edges else inf
+
+    def act(self, now_s: float) -> None:
+        """Lets happen what is due."""
+        while self.due_s <= now_s:
+            _, happen = self._edges.pop(0)
+            happen(self._board)
+
+    def spoil(self, tree: Tree, sensors: Sequence[str], now: Callable[[], float]) -> None:
+        """Puts the faults between the files of the power monitors and whoever reads them; adds files of their own."""
+        for fault in self._faults:
+            tree.add({path: fault.sensor(path, node, now) for path, node in tree.nodes(sensors).items()})
+            tree.add(fault.files(now))
