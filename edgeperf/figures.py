@@ -9,7 +9,7 @@ from typing import Any
 
 from clockprofiles.targets import Asked
 from edgeperf import power, stats
-from edgeperf.record import Figure, Latency, Power, Rates, Sampling
+from edgeperf.record import Figure, Latency, Power, Rates, Sampling, Scatter
 from edgeperf.stats import Estimate
 from edgeperf.verdict import CLOCK_TOLERANCE, Evidence
 from engines import toolchains
@@ -17,7 +17,7 @@ from engines.simulated.explain import explain
 from engines.toolchains import EngineRun
 from remote.boards import Total
 from remote.sim.physics import Clocks
-from remote.types import Outcome, Series
+from remote.types import Outcome, Rail, Series
 
 CLOCKS = ("cpu", "gpu", "emc")
 
@@ -31,9 +31,10 @@ class Window:
     measured: power.Power | None
     power: Power | None
     power_missing: str | None
-    images_per_s_per_w: Estimate | None
-    energy_j_per_image: Estimate | None
-    edp_js: float | None
+    images_per_s_per_w: Figure | None
+    energy_j_per_image: Figure | None
+    edp: Figure | None
+    scatter: Scatter | None
     effective: Rates
     seen_hz: Mapping[str, Sequence[float | None]]
     conditions: Mapping[str, Any]
@@ -46,7 +47,7 @@ def window(
     run: EngineRun,
     series: Sequence[Series],
     totals: Sequence[Total],
-    rails: Sequence[str],
+    rails: Mapping[str, Rail],
     idle: Sequence[Series],
 ) -> Window:
     """Returns the figures of a run, cut by its own marks."""
@@ -58,18 +59,18 @@ def window(
     total = power.choose_total(totals, rails)
     found = _power(run, rail_series, total, rails)
     measured = found if isinstance(found, power.Power) else None
-    watts = measured.total if measured else None
     readings = {item.id: _cut(item, run.start_s, run.stop_s) for item in series if item.id not in rails}
     seen = {name: readings[f"{name}.hz"].values for name in CLOCKS if f"{name}.hz" in readings}
     return Window(
         throughput=speed,
         latency=latency(run.latencies_s, run.scope),
         measured=measured,
-        power=_watts(measured, _idle_w(idle, totals, rails)) if measured else None,
+        power=_watts(measured, _idle(idle, total, rails), rails) if measured else None,
         power_missing=found.why if isinstance(found, power.Missing) else None,
-        images_per_s_per_w=stats.ratio_interval(speed, watts) if speed and watts else None,
-        energy_j_per_image=stats.ratio_interval(watts, speed) if speed and watts else None,
-        edp_js=stats.energy_delay(watts, speed).value if speed and watts else None,
+        images_per_s_per_w=_efficiency(speed, measured, 1, -1),
+        energy_j_per_image=_efficiency(speed, measured, -1, 1),
+        edp=_efficiency(speed, measured, -2, 1),
+        scatter=scatter(run.latencies_s),
         effective=Rates(*(_middle(seen.get(name, ())) for name in CLOCKS)),
         seen_hz=seen,
         conditions=_conditions(readings),
@@ -80,7 +81,7 @@ def window(
 
 
 def _power(
-    run: EngineRun, series: Sequence[Series], total: Total | None, rails: Sequence[str]
+    run: EngineRun, series: Sequence[Series], total: Total | None, rails: Mapping[str, Rail]
 ) -> power.Power | power.Missing:
     if run.power_missing:
         return power.Missing(run.power_missing)
@@ -88,20 +89,51 @@ def _power(
         return power.Missing("this machine has no power sensor that edgeperf can read")
     if run.stop_s <= run.start_s:
         return power.Missing("the run ended before its window began")
-    return power.measure(series, total, run.start_s, run.stop_s)
+    # Batches are one load over and over, so nothing is lost with their beginning. A command may do what it likes.
+    return power.measure(series, total, run.start_s, run.stop_s, rails, steady=run.iterations > 0)
 
 
-def _idle_w(idle: Sequence[Series], totals: Sequence[Total], rails: Sequence[str]) -> float | None:
-    times = [moment for item in idle for moment in item.times_s]
+def _idle(idle: Sequence[Series], total: Total | None, rails: Mapping[str, Rail]) -> power.Power | None:
+    watched = [item for item in idle if item.id in rails]
+    times = [moment for item in watched for moment in item.times_s]
     if not times or min(times) == max(times):
         return None
-    found = power.measure(idle, power.choose_total(totals, rails), min(times), max(times))
-    return found.total.value if isinstance(found, power.Power) else None
+    found = power.measure(watched, total, min(times), max(times), rails, steady=True)
+    return found if isinstance(found, power.Power) else None
 
 
-def _watts(found: power.Power, idle_w: float | None) -> Power:
-    rails = {name: rail.value for name, rail in found.rails_w.items()}
-    return Power(found.total.value, found.total.ci95, rails, found.scope, found.leaves_out, idle_w)
+def _watts(found: power.Power, idle: power.Power | None, rails: Mapping[str, Rail]) -> Power:
+    total, means = found.total, {name: rail.value for name, rail in found.rails_w.items()}
+    carrier = {name for name in means if rails[name].place == "carrier" and name not in found.accuracy}
+    return Power(
+        total=total.value,
+        ci95=total.ci95,
+        rails={name: watts for name, watts in means.items() if name not in carrier},
+        scope=found.scope,
+        leaves_out=found.leaves_out,
+        idle_total=idle.total.value if idle else None,
+        absolute95=found.absolute.ci95,
+        carrier={name: watts for name, watts in means.items() if name in carrier},
+        net_of_idle=figure(*found.net_of(idle)) if idle else None,
+        settling_s=found.settling_s,
+    )
+
+
+def _efficiency(speed: Estimate | None, watts: power.Power | None, speeds: int, powers: int) -> Figure | None:
+    """Returns a figure made of images per second and watts, each to a power, with what both intervals become."""
+    if speed is None or watts is None:
+        return None
+    repeatable, absolute = (stats.product((speed, speeds), (known, powers)) for known in (watts.total, watts.absolute))
+    return figure(repeatable, absolute)
+
+
+def scatter(durations_s: Sequence[float]) -> Scatter | None:
+    """Returns how times of single batches scatter, None for fewer than two."""
+    if len(durations_s) < 2:
+        return None
+    far = stats.outliers(durations_s)
+    start, slower = stats.beginning(durations_s)
+    return Scatter(stats.variation(durations_s), len(far), max(far, key=abs, default=0.0), start, slower)
 
 
 def latency(samples_s: Sequence[float], scope: str) -> Latency | None:
@@ -149,16 +181,16 @@ def _conditions(readings: Mapping[str, Series]) -> dict[str, Any]:
     return {"temperatures_c": heat, "gpu_load": sum(load) / len(load) if load else None}
 
 
-def figure(estimate: Estimate | None) -> Figure | None:
-    """Returns an estimate as the record keeps it."""
-    return Figure(estimate.value, estimate.ci95) if estimate else None
+def figure(estimate: Estimate | None, absolute: Estimate | None = None) -> Figure | None:
+    """Returns an estimate as the record keeps it; ``absolute`` is the same with its sensors' errors."""
+    return Figure(estimate.value, estimate.ci95, absolute.ci95 if absolute else None) if estimate else None
 
 
-def sampling(asked_hz: float, found: Window) -> Sampling | None:
-    """Returns how the rails were sampled, None without rails."""
+def sampling(asked_hz: float, found: Window, source: str) -> Sampling | None:
+    """Returns how the rails were sampled, and by what; None without rails."""
     if found.measured is None:
         return None
-    return Sampling(asked_hz, found.measured.achieved_hz, found.measured.fresh_share)
+    return Sampling(asked_hz, found.measured.achieved_hz, found.measured.fresh_share, source)
 
 
 def rates(asked: Asked) -> Rates:
@@ -193,8 +225,9 @@ def evidence(
         power_missing=lost or "",
         asked_hz=rail_rate_hz if measured else 0.0,
         achieved_hz=measured.achieved_hz if measured else None,
-        fresh_share=measured.fresh_share if measured else None,
+        fresh_share=measured.fresh_share if measured and not measured.coarse else None,
         longest_gap_s=measured.longest_gap_s if measured else 0.0,
+        rounding_share=measured.rounding_share if measured else 0.0,
         clocks_asked_hz=accepted_hz,
         clocks_seen_hz=found.seen_hz,
         unlocked=floating,
@@ -219,7 +252,7 @@ def _sagging(accepted_hz: Mapping[str, float], seen_hz: Mapping[str, Sequence[fl
     return max(shares)
 
 
-def bounds(asked: toolchains.Request, effective: Rates, twin: Mapping[str, Any]) -> dict[str, float] | None:
+def bounds(asked: toolchains.Request, effective: Rates, twin: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns what limits the run at its effective clocks, by the board's model; None where it has none."""
     if not (effective.gpu_hz and effective.emc_hz and effective.cpu_hz):
         return None

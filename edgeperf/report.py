@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeperf.units import show, show_bytes, show_figure, show_hz, show_seconds
+from edgeperf.report_rows import command, command_rows, cooling_rows, run_rows, soak_rows
+from edgeperf.report_why import why_rows
+from edgeperf.units import show_both, show_bytes, show_figure, show_hz, show_seconds
 from engines.spec import WORKSPACE_BYTES
 
 _SCOPES = {
@@ -15,39 +17,74 @@ _SCOPES = {
     "module_in": "module input",
     "soc_rails": "SoC rails",
     "carrier_in": "carrier input",
+    "cpu_packages": "processor packages",
 }
+_FIGURES = ("throughput", "latency", "power", "rails", "net of idle", "efficiency", "energy")
 _CHOSEN = {
     "transfers": "inputs and outputs are copied for every batch",
     "spin": "a CPU core spins while it waits",
     "cuda_graph": "as a CUDA graph",
     "tf32": "TF32 allowed",
 }
-_LIMITS = {"arithmetic": "arithmetic", "memory": "memory", "launches": "launch"}
+_SLOWED = ("throttled", "clocks-not-as-asked", "emc-clamped", "drift")
+"""Reasons of a verdict that say why batches took longer at one end of a run."""
+_LOST = ("link-lost", "rebooted")
+_MANY = 0.1
+"""Where a larger share of the batches lies far from the median, they are no outliers but another speed."""
 _INDENT = 12
 _WIDTH = 108
 
 
 def report(data: Mapping[str, Any], saved: Path) -> str:
-    """Returns the text of a result, kept in the file ``saved``. Line 2 starts with SIMULATED for a simulated board."""
-    spec = data["spec"]
-    title = f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']} with {spec['toolchain']}"
+    """Returns the text of a result, kept in the file ``saved``. Line 2 starts with SIMULATED for a simulated board.
+
+    Line 1 starts with INVALID for such a result, and its figures are marked.
+    """
     board = data["board"]
     # A Jetson is known by its name; of another machine the processor says more.
     name = board["name"] if board["l4t"] else ", ".join(filter(None, (board["name"], board["machine"])))
-    rows = [
-        *_verdict(data["verdict"]),
-        *_speed(data),
-        *_power(data),
-        *_efficiency(data),
-        *_clocks(data["clocks"]),
-        *_heat(data["conditions"]),
-        *_engine(data),
-        *_bounds(data["bounds"]),
-        *(("note", note) for note in data["notes"]),
-    ]
+    rows = [*(_of_command(data) if data["kind"] == "exec" else _of_network(data))]
+    rows += (("note", note) for note in data["notes"])
+    invalid = data["verdict"]["state"] == "INVALID"
+    if invalid:
+        rows = [(name, f"not valid: {text}" if _is_figure(name, text) else text) for name, text in rows]
     body = [line for name, text in _once(rows) for line in labelled(name, text)]
     body.append(f"{'saved':<{_INDENT}}{saved}")  # in one line, to be copied
+    title = f"INVALID: {_title(data)}" if invalid else _title(data)
     return "\n".join([title, place(data["simulated"], name, board["l4t"], data["host"]), *body])
+
+
+def _is_figure(name: str, text: str) -> bool:
+    return name in _FIGURES and not text.startswith(("none", "not measured", "how far"))
+
+
+def _title(data: Mapping[str, Any]) -> str:
+    if data["kind"] == "exec":
+        return command(data["argv"])
+    spec = data["spec"]
+    return f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']} with {spec['toolchain']}"
+
+
+def _of_network(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _verdict(data["verdict"])
+    yield from _speed(data)
+    yield from _power(data)
+    yield from _efficiency(data)
+    yield from run_rows(data)
+    yield from soak_rows(data)
+    yield from cooling_rows(data)
+    yield from _clocks(data)
+    yield from _heat(data["conditions"])
+    yield from _engine(data)
+    yield from why_rows(data["bounds"], data["no_gain"])
+
+
+def _of_command(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _verdict(data["verdict"])
+    yield from command_rows(data)
+    yield from _power(data)
+    yield from _clocks(data)
+    yield from _heat(data["conditions"])
 
 
 def place(simulated: bool, board: str, l4t: str, host: str) -> str:
@@ -91,6 +128,7 @@ def _speed(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ]
     shares = ", ".join(known) if known else "too few samples for percentiles"
     yield "latency", f"mean {show_seconds(latency['mean'])}, {shares} ({latency['scope']})"
+    yield from _scatter(data)
 
 
 def _power(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -99,32 +137,75 @@ def _power(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "power", f"not measured: {data['power_missing']}"
         return
     what = f"{_SCOPES.get(power['scope'], power['scope'])} ({power['scope']}); without {power['leaves_out']}"
-    yield "power", f"{show_figure(power['total'], power['ci95'], 'W')}, {what}"
-    yield "rails", ", ".join(f"{name} {watts:.2f} W" for name, watts in power["rails"].items())
+    yield "power", f"{show_both(power['total'], power['ci95'], power['absolute95'], 'W')}, {what}"
+    if power["absolute95"] is None:
+        yield "power", "how far from the truth its sensors may be is not known"
+    yield "rails", _listed(power["rails"])
+    if power["carrier"]:
+        yield "beside", f"{_listed(power['carrier'])}: the carrier board's, not in the total"
     if power["idle_total"] is not None:
         yield "idle", f"{power['idle_total']:.2f} W at these clocks, measured before the run, not subtracted"
+    if power["net_of_idle"] is not None:
+        yield "net of idle", _both(power["net_of_idle"], "W")
+    if power["settling_s"]:
+        span = show_seconds(power["settling_s"])
+        yield "settling", f"the first {span} are not in the watts: until then the sensors still showed the load before"
     if sampling is not None:
         fresh = f"{sampling['fresh_share']:.0%} of the readings differ from the one before"
-        yield "sampling", f"{sampling['achieved_hz']:.3g} Hz, {sampling['asked_hz']:.3g} Hz asked; {fresh}"
+        by = f" by {sampling['source']}" if sampling["source"] != "sysfs" else ""
+        yield "sampling", f"{sampling['achieved_hz']:.3g} Hz{by}, {sampling['asked_hz']:.3g} Hz asked; {fresh}"
 
 
 def _efficiency(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     per_watt, energy = data["images_per_s_per_w"], data["energy_j_per_image"]
     if per_watt is None or energy is None:
         return
-    first = show_figure(per_watt["value"], per_watt["ci95"], "img/s/W")
-    ends = energy["ci95"] and (energy["ci95"][0] * 1e3, energy["ci95"][1] * 1e3)
-    second = show_figure(energy["value"] * 1e3, ends, "mJ/img")
-    yield "efficiency", f"{first}, {second}, EDP {show(data['edp_js'], 'J s', 3)}"
+    yield "efficiency", _both(per_watt, "img/s/W")
+    yield "efficiency", _both(energy, "mJ/img", 1e3)
+    yield "efficiency", f"EDP {_both(data['edp'], 'uJ s', 1e6)}"
 
 
-def _clocks(clocks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    parts = []
+def _both(figure: Mapping[str, Any], unit: str, scale: float = 1.0) -> str:
+    """Returns a figure with both of its uncertainties, in a unit of which there are ``scale`` in the SI unit."""
+    repeatable, absolute = (
+        (ends[0] * scale, ends[1] * scale) if ends else None for ends in (figure["ci95"], figure["absolute95"])
+    )
+    return show_both(figure["value"] * scale, repeatable, absolute, unit)
+
+
+def _listed(rails: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {watts:.2f} W" for name, watts in rails.items())
+
+
+def _scatter(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields how batches scatter; that a run began slowly only where it is one short run with no better reason."""
+    scatter = data["scatter"]
+    if scatter is None:
+        return
+    count, batches = scatter["outliers"], sum(len(run["samples_s"]) for run in data["repeats"] or [data])
+    if count > _MANY * batches:
+        yield "scatter", f"{scatter['variation']:.2%} from batch to batch; the speed changed on the way"
+        return
+    far = f"; {count} outlier{'s' * (count > 1)} kept, the farthest {scatter['farthest']:+.0%} off the median"
+    yield "scatter", f"{scatter['variation']:.2%} from batch to batch{far if count else ''}"
+    slowed = any(reason["code"] in _SLOWED for reason in data["verdict"]["reasons"])
+    if slowed or data["over_time"] or data["repeats"]:
+        return
+    if scatter["unsteady"] is None:
+        yield "scatter", f"never steady: the first third took {scatter['slower']:+.1%} against the last"
+    elif scatter["unsteady"]:
+        took = f"took {scatter['slower']:+.1%} against the rest"
+        yield "scatter", f"not warm at first: {scatter['unsteady']} batches {took}; a longer --warmup leaves them out"
+
+
+def _clocks(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    clocks, parts = data["clocks"], []
+    lost = any(reason["code"] in _LOST for reason in data["verdict"]["reasons"])
     for name in ("cpu", "gpu", "emc"):
         asked, seen = clocks["asked"][f"{name}_hz"], clocks["effective"][f"{name}_hz"]
         if asked is None and seen is None:
             continue
-        ran = show_hz(seen) if seen is not None else "not readable"
+        ran = show_hz(seen) if seen is not None else "not known" if lost else "not readable"
         parts.append(f"{name} {ran}" + (f" (asked {show_hz(asked)})" if asked is not None and asked != seen else ""))
     profile = f"profile {clocks['profile']}: " if clocks["profile"] else "as found: "
     if parts or clocks["profile"]:
@@ -182,12 +263,3 @@ def spread(builds_per_s: Sequence[float]) -> str:
     best, worst = max(builds_per_s), min(builds_per_s)
     apart = f"{(best - worst) / best:.1%} apart" if best else "none of them gave a figure"
     return f"the fastest of {len(builds_per_s)} was kept; in short runs they are {apart}"
-
-
-def _bounds(bounds: Mapping[str, float] | None) -> Iterator[tuple[str, str]]:
-    if bounds is None:
-        return
-    shares = ((name, bounds[f"{key}_share"]) for name, key in _LIMITS.items())
-    yield "bound by", f"{', '.join(f'{name} {share:.0%}' for name, share in shares)} of the time (modelled)"
-    gains = ((name.upper(), bounds[f"gain_{name}_10pct"]) for name in ("gpu", "emc"))
-    yield "10% faster", ", ".join(f"{name} clock: {gain:+.1%} img/s" for name, gain in gains)

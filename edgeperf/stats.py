@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot, inf, isfinite, sqrt
+from statistics import median
 
 CONFIDENCE = 0.99
 """How sure a percentile must be before it is given."""
@@ -17,6 +18,9 @@ CONFIDENCE = 0.99
 _MOST_BATCHES = 32
 _FEWEST_BATCHES = 8
 _STEADY_GROUPS = 1000
+_SMALLEST_GROUP = 5
+_NOTABLE = 0.01
+_FAR = 5.0
 
 # 97.5 % points of Student's t for 1, 2, ... 31 degrees of freedom, from the usual tables.
 _STUDENT_T = (
@@ -92,6 +96,11 @@ def half_width(samples: Sequence[float]) -> float:
     return _STUDENT_T[count - 2] * spread / sqrt(count) * sqrt((1 + alike) / (1 - alike))
 
 
+def student_t(freedom: int) -> float:
+    """Returns the 97.5 % point of Student's t; above 31 degrees of freedom that of 31, which is at most 4 % wide."""
+    return _STUDENT_T[min(freedom, len(_STUDENT_T)) - 1]
+
+
 def samples_needed(share: float, over: int = 0) -> int:
     """Returns how many samples show, `CONFIDENCE` sure, that ``share`` of all keeps a limit which ``over`` exceeded.
 
@@ -134,7 +143,7 @@ def steady_start(samples: Sequence[float]) -> int | None:
     Of all starts it takes the one whose rest has the smallest squared standard error (the MSER rule of White, 1997),
     after averaging over groups of five or, for long series, of a thousandth.
     """
-    size = max(5, len(samples) // _STEADY_GROUPS)
+    size = max(_SMALLEST_GROUP, len(samples) // _STEADY_GROUPS)
     groups = len(samples) // size
     if groups < 4:
         return None
@@ -164,9 +173,53 @@ def drift(samples: Sequence[float]) -> float | None:
     return (last - first) / abs(first) if first else None
 
 
+def beginning(samples: Sequence[float]) -> tuple[int | None, float]:
+    """Returns how many samples at the start are not yet steady, and by what share their mean exceeds the rest's.
+
+    (0, 0.0) where nothing sets the beginning apart: where it differs by less than 1 % or by no more than chance brings,
+    or where there are too few samples to tell. Single outliers are no beginning. (None, share) where the series does
+    not settle within its first half; the share is then by how much the last third lies below the first.
+    """
+    samples = _without_spikes(samples)
+    start = steady_start(samples)
+    if start is None:
+        change = drift(samples) if len(samples) >= 4 * _SMALLEST_GROUP else None
+        return (None, -change) if change is not None and abs(change) > _NOTABLE else (0, 0.0)
+    first, rest = samples[:start], samples[start:]
+    if not first or not any(rest):
+        return 0, 0.0
+    mean = sum(rest) / len(rest)
+    above = sum(first) / len(first) - mean
+    # The mean of so few samples of the rest lies within half of this, 95 % sure; the start was picked to differ most.
+    chance = 2 * half_width(rest) * sqrt(len(rest) / len(first))
+    return (start, above / mean) if abs(above) > max(_NOTABLE * abs(mean), chance) else (0, 0.0)
+
+
+def variation(samples: Sequence[float]) -> float:
+    """Returns the coefficient of variation: standard deviation / mean. 0 for fewer than two samples or a mean of 0."""
+    mean = sum(samples) / len(samples) if samples else 0.0
+    if len(samples) < 2 or mean == 0:
+        return 0.0
+    return sqrt(sum((sample - mean) ** 2 for sample in samples) / (len(samples) - 1)) / abs(mean)
+
+
+def outliers(samples: Sequence[float]) -> list[float]:
+    """Returns how far from the median, as a share of it, those samples lie that are far from it. They stay in use.
+
+    Far is five standard deviations and 1 %; the deviation is taken from the median distance (x 1.4826 for a normal
+    distribution), which outliers do not move.
+    """
+    if not samples:
+        return []
+    middle = median(samples)
+    limit = max(_FAR * 1.4826 * median([abs(sample - middle) for sample in samples]), _NOTABLE * abs(middle))
+    return [(sample - middle) / middle for sample in samples if abs(sample - middle) > limit] if middle else []
+
+
 def product(*factors: tuple[Estimate, int]) -> Estimate:
     """Returns the product of estimates, each to its power; relative errors add as squares.
 
+    With images/s and W to the powers 1, -1: images/s/W; -1, 1: J per image; -2, 1: the energy-delay product in J s.
     Speed and watts of one run move together, if at all, so for their quotients this errs on the wide side.
     Raises ValueError where something that may be 0 is divided by.
     """
@@ -180,14 +233,10 @@ def product(*factors: tuple[Estimate, int]) -> Estimate:
     return Estimate(value, value - half, value + half)
 
 
-def ratio_interval(a: Estimate, b: Estimate) -> Estimate:
-    """Returns ``a / b``: images/s/W of a speed and watts, J per image of watts and a speed; see `product`."""
-    return product((a, 1), (b, -1))
-
-
-def energy_delay(watts: Estimate, images_per_s: Estimate) -> Estimate:
-    """Returns the energy-delay product of one image in joule seconds: J per image times s per image."""
-    return product((watts, 1), (images_per_s, -2))
+def _without_spikes(samples: Sequence[float]) -> list[float]:
+    """Returns the samples, each as the median of itself and its two neighbours to either side."""
+    near = (sorted(samples[max(0, i - 2) : i + 3]) for i in range(len(samples)))
+    return [around[len(around) // 2] for around in near]
 
 
 def _batch_means(samples: Sequence[float], count: int) -> list[float]:

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeperf.record import SCHEMA, Bench
+from edgeperf.record import SCHEMA, Bench, Exec
 from remote.errors import EdgeperfError, UsageError
 
-_FIELDS = {field.name for field in dataclasses.fields(Bench)}
+_FIELDS = {kind: {field.name for field in dataclasses.fields(of)} for kind, of in (("bench", Bench), ("exec", Exec))}
+
+_SAME = ("model", "precision", "batch", "toolchain", "seed")
+_LATEST = 20
+"""How many results are looked through for one like another: the latest."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,14 @@ def _part(path: Path) -> Path:
 def new_path(folder: Path, created: str, name: str) -> Path:
     """Returns a file name that is not taken yet, in time order: ``20261120T131500-alexnet-1.json``."""
     stamp = created.replace("-", "").replace(":", "").split(".")[0].split("+")[0]
-    word = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:40] or "model"
     number = 1
-    while (path := folder / f"{stamp}-{word}-{number}.json").exists():
+    while (path := folder / f"{stamp}-{_word(name)}-{number}.json").exists():
         number += 1
     return path
+
+
+def _word(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:40] or "model"
 
 
 def results(folder: Path) -> list[Saved]:
@@ -78,13 +85,15 @@ def results(folder: Path) -> list[Saved]:
 def _load(path: Path) -> Saved:
     """Raises ValueError for a file that is no result of this schema, or not a whole one."""
     data = json.loads(path.read_text("utf-8"))
-    if not isinstance(data, dict) or data.get("kind") != "bench":
+    if not isinstance(data, dict) or data.get("kind") not in _FIELDS:
         raise ValueError("it holds something else")
     if data.get("schema") == 1:
         data = _from_first(data)
+    if data.get("schema") == 2:
+        data = _from_second(data)
     if data.get("schema") != SCHEMA:
         raise ValueError(f"its schema is {data.get('schema')!r}, this edgeperf knows {SCHEMA}")
-    if missing := sorted(_FIELDS - set(data)):
+    if missing := sorted(_FIELDS[data["kind"]] - set(data)):
         raise ValueError(f"it has no {missing[0]!r}")
     return Saved(path, data)
 
@@ -95,6 +104,40 @@ def _from_first(data: dict[str, Any]) -> dict[str, Any]:
     if engine.get("built"):
         engine["built"] = {"why": "", "workspace_bytes": 0, "builds_per_s": [], **engine["built"]}
     return {**data, "schema": 2, "host_latency_s": None, "engine": engine}
+
+
+def _from_second(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record of schema 2 as one of schema 3."""
+    new: dict[str, Any] = {"repeats": [], "between": {}, "over_time": [], "cooling": None, "edp": None, "scatter": None}
+    new |= {"no_gain": None, "raw": None}
+    figure: dict[str, Any] = {"absolute95": None}
+    added = dict.fromkeys(("throughput_per_s", "images_per_s_per_w", "energy_j_per_image"), figure)
+    added["power_w"] = {**figure, "carrier": {}, "net_of_idle": None, "settling_s": 0.0}
+    added["sampling"] = {"source": "sysfs"}
+    if data.get("edp_js") is not None:
+        new["edp"] = {"value": data["edp_js"], "ci95": None, **figure}
+    known = {name: {**more, **data[name]} for name, more in added.items() if data.get(name)}
+    return {**data, **new, **known, "schema": 3}
+
+
+def in_fp32(folder: Path, data: dict[str, Any]) -> Saved | None:
+    """Returns the latest result of the same network on the same board at the same clocks, but in FP32, if any.
+
+    Only one that has the times of its layers counts.
+    """
+    spec = {**data["spec"], "precision": "fp32"}
+    wanted = _what({**data, "spec": spec})
+    for path in sorted(folder.glob(f"*-{_word(spec['model'])}-*.json"), reverse=True)[:_LATEST]:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = _load(path)
+            if _what(found.data) == wanted and found.data["engine"]["layers_s"]:
+                return found
+    return None
+
+
+def _what(data: dict[str, Any]) -> list[Any]:
+    board = data["board"]
+    return [data["spec"][name] for name in _SAME] + [board["name"], board["serial"], data["clocks"]["effective"]]
 
 
 def find(folder: Path, name: str) -> Saved:

@@ -50,6 +50,16 @@ def show_figure(value: float, ci95: tuple[float, float] | None, unit: str) -> st
     return f"{round(value, place):.{decimals}f} +- {round(half, place):.{decimals}f} {unit}"
 
 
+def show_both(value: float, ci95: tuple[float, float] | None, absolute95: tuple[float, float] | None, unit: str) -> str:
+    """Returns ``8.522 +- 0.025 W (repeatable), +- 0.17 W absolute``: how well it repeats, how near the truth it is."""
+    shown = show_figure(value, ci95, unit)
+    shown = f"{shown} (repeatable)" if ci95 else shown
+    if absolute95 is None or not isfinite(absolute95[1] - absolute95[0]):
+        return shown
+    half = (absolute95[1] - absolute95[0]) / 2
+    return f"{shown}, +- {_fixed(half, 2)} {unit} absolute"
+
+
 def show(value: float, unit: str = "", digits: int = 4) -> str:
     """Returns ``3.9 ms``, ``243.9 MB``, ``724.4 M``: a decimal prefix, at most ``digits`` digits, no trailing zeros."""
     if not value or not isfinite(value):
@@ -92,6 +102,14 @@ def _parse(text: str, scales: Mapping[str, str], what: str, forms: str) -> float
 def _place(value: float, digits: int) -> int:
     """Returns the decimal place of the last of so many digits. 0.0998 rounds to 0.10, so it is asked after rounding."""
     return digits - 1 - floor(log10(abs(float(f"{value:.{digits - 1}e}"))))
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Returns a number to so many significant digits, with its trailing zeros."""
+    if not value:
+        return "0"
+    place = _place(value, digits)
+    return f"{round(value, place):.{max(0, place)}f}"
 
 
 def _digits(value: float, digits: int) -> str:

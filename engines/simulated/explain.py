@@ -9,8 +9,9 @@ from typing import Any
 from engines.cost import Precision
 from engines.network import Network
 from engines.simulated.bounds import bounds
+from engines.simulated.groups import groups, no_gain
 from engines.simulated.work import Flavour, works
-from remote.sim.physics import Clocks, Gpu, TimeConstants, layer_time, record
+from remote.sim.physics import Clocks, Gpu, LayerTime, TimeConstants, layer_time, record
 
 _FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
     "caffe": ("caffe", "caffe-cudnn4"),
@@ -21,13 +22,29 @@ _FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
 
 def explain(
     network: Network, batch: int, precision: Precision, toolchain: str, clocks: Clocks, twin: Mapping[str, Any]
-) -> dict[str, float] | None:
-    """Returns the fields of `engines.simulated.bounds.Bounds`; None for a board or toolchain without a model."""
+) -> dict[str, Any] | None:
+    """Returns the fields of `engines.simulated.bounds.Bounds`; None for a board or toolchain without a model.
+
+    Beside them ``groups`` has a row per kind of layer (`engines.simulated.groups.Group`), and ``no_gain`` the layers
+    that FP16 does not speed up (`engines.simulated.groups.NoGain`), None for a run in FP32.
+    """
     if toolchain not in _FLAVOURS or "time" not in twin:
         return None
     flavour, constants = _FLAVOURS[toolchain]
     gpu, pace = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"][constants])
-    return asdict(bounds([layer_time(work, clocks, gpu, pace) for work in works(network, batch, precision, flavour)]))
+
+    def times(of: Precision) -> list[LayerTime]:
+        return [layer_time(work, clocks, gpu, pace) for work in works(network, batch, of, flavour)]
+
+    def seconds(of: Precision) -> dict[str, float]:
+        return {time.name: time.seconds for time in times(of)}
+
+    found = times(precision)
+    return {
+        **asdict(bounds(found)),
+        "groups": [asdict(group) for group in groups({layer.name: layer.kind for layer in network.layers}, found)],
+        "no_gain": asdict(no_gain(seconds("fp32"), seconds("fp16"))) if precision == "fp16" else None,
+    }
 
 
 def source(toolchain: str, l4t: str, twin: Mapping[str, Any]) -> tuple[str, ...]:

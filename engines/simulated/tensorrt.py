@@ -89,6 +89,8 @@ def _engine(site: Site) -> Engine:
             what = f"TensorRT {site.stack.version} takes types from the model, and this one is FP32"
             raise Failed("model", what, "convert the model to FP16, for instance with NVIDIA's Model Optimizer")
         precision = typed
+    if site.context.twin.get("no_fp16"):
+        precision = "fp32"
     return Engine(network, batch, precision, options["workspace_bytes"], options["tf32"])
 
 

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 
 from edgeperf.stats import (
     Estimate,
+    beginning,
     claimable,
     drift,
-    energy_delay,
     interval,
+    outliers,
     percentile,
     product,
-    ratio_interval,
     samples_needed,
     steady_start,
     throughput,
+    variation,
 )
 
 TRIALS = 4000 if os.environ.get("EDGEPERF_SOAK") == "1" else 300
@@ -145,15 +146,56 @@ def test_drift_is_last_third_against_first() -> None:
     assert drift([0.0, 1.0, 2.0]) is None
 
 
+def test_a_beginning_that_is_not_warm_is_named_with_how_much_slower_it_was() -> None:
+    noise = process(1000, 0.0, 7)
+    start, slower = beginning([1 + 3 * exp(-i / 40) + 0.05 * noise[i] for i in range(1000)])
+    assert start is not None
+    assert 80 <= start <= 350
+    assert 0.3 < slower < 2.0
+
+
+def test_a_steady_series_has_no_beginning_of_its_own() -> None:
+    for seed in range(30):
+        assert beginning([10 + 0.1 * value for value in process(300, 0.5, seed)]) == (0, 0.0)
+    assert beginning([1.0] * 100) == beginning([1.0, 9.0]) == beginning([]) == (0, 0.0)
+
+
+def test_a_single_outlier_is_no_beginning() -> None:
+    for place in (0, 150, 299):
+        samples = [10 + 0.1 * value for value in process(300, 0.0, 2)]
+        samples[place] = 60.0
+        assert beginning(samples) == (0, 0.0)
+
+
+def test_a_series_that_never_settles_says_how_far_it_went() -> None:
+    start, slower = beginning([100.0 + i for i in range(200)])
+    assert start is None
+    assert slower == pytest.approx(-1.0, rel=0.02)
+
+
+def test_outliers_are_named_with_their_distance_and_stay() -> None:
+    samples = [10 + 0.1 * value for value in process(300, 0.0, 1)]
+    samples[17], samples[90] = 14.0, 7.0
+    assert outliers(samples) == pytest.approx([0.4, -0.3], abs=0.01)
+    assert outliers([5.0] * 50) == outliers([]) == []
+    # Equal but for a tick of a coarse clock: that is no outlier.
+    assert outliers([5.0] * 50 + [5.04]) == []
+
+
+def test_variation_is_deviation_over_mean() -> None:
+    assert variation([8.0, 12.0]) == pytest.approx(sqrt(8) / 10)
+    assert variation([10.0]) == variation([]) == variation([0.0, 0.0]) == 0.0
+
+
 def test_relative_errors_of_a_quotient_add_as_squares() -> None:
     speed, watts = Estimate(100.0, 97.0, 103.0), Estimate(10.0, 9.6, 10.4)
-    per_watt = ratio_interval(speed, watts)
+    per_watt = product((speed, 1), (watts, -1))
     assert per_watt.value == pytest.approx(10.0)
     assert per_watt.half == pytest.approx(10.0 * 0.05)
 
 
 def test_the_energy_delay_product_counts_time_twice() -> None:
-    edp = energy_delay(Estimate(10.0, 10.0, 10.0), Estimate(100.0, 99.0, 101.0))
+    edp = product((Estimate(10.0, 10.0, 10.0), 1), (Estimate(100.0, 99.0, 101.0), -2))
     assert edp.value == pytest.approx(10 / 100 / 100)
     assert edp.half / edp.value == pytest.approx(0.02)
 
@@ -162,15 +204,15 @@ def test_the_energy_delay_product_counts_time_twice() -> None:
 def test_a_propagated_interval_is_that_of_many_draws(a: float, b: float, share_a: float, share_b: float) -> None:
     spread = np.random.default_rng(0).standard_normal((2, 4000)) / 1.96
     draws = (a * (1 + share_a * spread[0])) / (b * (1 + share_b * spread[1]))
-    found = ratio_interval(
-        Estimate(a, a * (1 - share_a), a * (1 + share_a)), Estimate(b, b * (1 - share_b), b * (1 + share_b))
+    found = product(
+        (Estimate(a, a * (1 - share_a), a * (1 + share_a)), 1), (Estimate(b, b * (1 - share_b), b * (1 + share_b)), -1)
     )
     assert found.half == pytest.approx(1.96 * draws.std(), rel=0.06, abs=1e-9 * a / b)
 
 
 def test_an_unknown_interval_stays_unknown_and_a_zero_is_refused() -> None:
     known, unknown, zero = Estimate(2.0, 1.9, 2.1), Estimate(2.0, -inf, inf), Estimate(0.0, -0.1, 0.1)
-    assert ratio_interval(known, unknown).ci95 is None
+    assert product((known, 1), (unknown, -1)).ci95 is None
     with pytest.raises(ValueError, match="is 0"):
         product((known, 1), (zero, -1))
 

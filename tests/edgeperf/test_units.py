@@ -10,6 +10,7 @@ from edgeperf.units import (
     parse_hz,
     parse_seconds,
     show,
+    show_both,
     show_bytes,
     show_count,
     show_figure,
@@ -66,6 +67,13 @@ def test_digits_follow_the_uncertainty(value: float, half: float, text: str) -> 
 
 def test_an_unknown_uncertainty_says_so() -> None:
     assert show_figure(255.1, None, "img/s") == "255 img/s (+- unknown)"
+
+
+def test_both_uncertainties_are_named_and_each_has_its_own_digits() -> None:
+    both = show_both(8.5219, (8.4969, 8.5469), (8.352, 8.692), "W")
+    assert both == "8.522 +- 0.025 W (repeatable), +- 0.17 W absolute"
+    assert show_both(8.5219, (8.4969, 8.5469), None, "W") == "8.522 +- 0.025 W (repeatable)"
+    assert show_both(44.8, None, (43.8, 45.8), "img/s/W") == "44.8 img/s/W (+- unknown), +- 1.0 img/s/W absolute"
 
 
 def test_quantities_read_as_people_write_them() -> None:
