@@ -6,40 +6,58 @@ A flow: a board and a request in, a record out; no printing, no files.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from clockprofiles.plan import ClockPlan
-from clockprofiles.profile import load as load_profile
-from clockprofiles.profile import override
-from edgeperf import __version__, figures
-from edgeperf.clocks import held, plan_for
+from edgeperf import __version__, conditions, figures, heat
+from edgeperf.cooling import Phase, cool, paced
 from edgeperf.left import Left, Locked, Request
+from edgeperf.locking import locked_for, mode_missing
+from edgeperf.lost import RunLost, restarted
+from edgeperf.power import choose_total
+from edgeperf.raw import Measured, Ran, keep
 from edgeperf.record import SCHEMA, Bench, BoardInfo, Build, Clocks, Spec
+from edgeperf.repeat import combined
+from edgeperf.soak import over_time
+from edgeperf.sources import source_of, through
 from edgeperf.verdict import judge
 from engines import models, toolchains
 from engines.simulated.explain import source
 from engines.spec import EngineSpec
 from engines.toolchains import EngineRun, Put, Run
 from remote.board import Board, release
-from remote.errors import BoardError, Interrupted
-from remote.hosts import Twin
-from remote.types import Job, Sampling, Series
+from remote.errors import EdgeperfError, Interrupted, LinkLost
+from remote.types import Completed, Job, Sampling, Series, Text
 
 Made = TypeVar("Made")
-Phase = Callable[[str, float], AbstractContextManager[None]]
-"""Tells what is going on and how many seconds it will take."""
-
 Told = Callable[[Run], AbstractContextManager[None]]
 """The same of one job of a toolchain."""
 
 _PREPARING_S = 10.0
-UNSET = ("refused", "needs-reboot")
-WATCHED = ("cpu.hz", "gpu.hz", "emc.hz", "gpu.load")
+
+
+class _Cut(Exception):
+    """The line was lost in the middle of a run: what the toolchain makes of what had been said."""
+
+    def __init__(self, lost: LinkLost, made: Any) -> None:
+        super().__init__(lost.what)
+        self.lost, self.made = lost, made
+
+
+class Sampled(Protocol):
+    """What a measurement asks of the sampler."""
+
+    @property
+    def rail_rate_hz(self) -> float:
+        """How often the rails are read."""
+
+    @property
+    def seed(self) -> int:
+        """Of the dither."""
 
 
 def prepare(request: Request, board: Board, cache: Path) -> tuple[toolchains.Toolchain, toolchains.Request]:
@@ -75,50 +93,69 @@ def _in_mode(asked: toolchains.Request, locked: Locked) -> toolchains.Request:
     return replace(asked, power_mode=str(mode[-1])) if mode else asked
 
 
-def choose_clocks(request: Request, board: Board) -> ClockPlan | Locked:
-    """Returns the plan by which the clocks are held, or why they float. Raises BoardError for a lock not to be had."""
-    facts = board.transport.facts
-    name = request.profile
-    why = ""
-    if name is None and board.spec.name == "generic-linux" and not request.clocks:
-        why = "they are left as found on this kind of machine; --profile maxperf locks them"
-    elif name is None and not facts.root:
-        why = f"{facts.user} may not set them on this board"
-    if why and request.require_lock:
-        raise BoardError(f"the clocks cannot be locked: {why}", "leave out --require-lock, or name a --profile")
-    if why:
-        return Locked(floating=why)
-    return plan_for(board, override(load_profile(name or "maxperf"), request.clocks))
-
-
-@contextmanager
-def _locked(request: Request, board: Board) -> Iterator[Locked]:
-    """Holds the clocks for the length of a ``with``, as far as they can be; yields how."""
-    chosen = choose_clocks(request, board)
-    if isinstance(chosen, Locked):
-        yield chosen
-        return
-    with held(board, chosen) as (made, outcomes):
-        planned = (*(row.knob for row in outcomes), *(step.knob for step in made.kept))
-        yield _check_lock(request, board, Locked(made.profile.name, made.asked, planned, made.notes, outcomes))
-
-
 def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     """Returns the record of one measurement; of an interrupted one what there was by then.
 
-    Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet.
+    Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet; RunLost.
     """
     chain, asked = prepare(request, board, cache)
-    sampling = sampling_for(request, board)
-    with _locked(request, board) as locked:
+    board = through(board, request.source)
+    runs: list[Ran] = []
+    with locked_for(request, board) as locked:
         asked = _in_mode(asked, locked)
-        idle: tuple[Series, ...] = ()
-        if sampling.rails and request.idle_s > 0:
-            with phase(f"measuring {board.host.text} at idle", request.idle_s if paced(board) else 0.0):
-                idle = _idle(board, request.idle_s, sampling)
-        left = Left(request, locked, idle)
-        run, series = converse(chain.bench(asked), board, sampling, left, told=_told(phase, asked, board))
-    return _record(request, board, asked, locked, run, idle, series)
+        try:
+            while len(runs) < request.repeat:
+                runs.append(_run(request, board, chain, asked, locked, runs, phase))
+                if runs[-1].run.interrupted:
+                    break
+                # The engine is there now: it is not built several times again.
+                asked = replace(asked, options=replace(asked.options, builds=1))
+        except Interrupted:
+            if not runs:
+                raise
+    return made(Measured(request, locked, tuple(runs)), board, asked)
+
+
+def again(measured: Measured, board: Board, cache: Path) -> Bench:
+    """Returns the record of what was measured before, as this version of edgeperf makes it. Raises UsageError."""
+    _, asked = prepare(measured.request, board, cache)
+    return made(measured, board, _in_mode(asked, measured.locked))
+
+
+def made(measured: Measured, board: Board, asked: toolchains.Request) -> Bench:
+    """Returns the record of what was measured."""
+    request, locked = measured.request, measured.locked
+    record = combined([_record(request, board, asked, locked, done) for done in measured.runs], request.repeat)
+    return replace(record, raw=keep(board, measured.without_samples(board.transport.rails)))
+
+
+def _run(
+    request: Request,
+    board: Board,
+    chain: toolchains.Toolchain,
+    asked: toolchains.Request,
+    locked: Locked,
+    before: Sequence[Ran],
+    phase: Phase,
+) -> Ran:
+    """Returns one run of those asked for: cooled down before it, with idle power measured before the first."""
+    sampling = sampling_for(request, board, number=len(before))
+    cooling = cool(board, request.cool_to_c, request.cool_limit_s, phase) if request.cool_to_c is not None else None
+    idle: tuple[Series, ...] = before[0].idle if before else ()
+    if sampling.rails and request.idle_s > 0 and not before:
+        idle = idle_series(board, request.idle_s, sampling, phase)
+    left = Left(request, locked, idle)
+    try:
+        run, done = converse(chain.bench(asked), board, sampling, left, told=_told(phase, asked, board))
+    except _Cut as cut:
+        ran = Ran(cut.made, (), idle, cooling, lost=cut.lost.what, rebooted=restarted(board))
+        raise RunLost(cut.lost, made(Measured(request, locked, (*before, ran)), board, asked)) from cut.lost
+    return Ran(run, done.series, idle, cooling, texts_after(board), done.silent_s)
+
+
+def texts_after(board: Board) -> Mapping[str, Text]:
+    """Returns the files that tell of a run's conditions, as they are after it."""
+    return board.transport.read(conditions.PATHS).texts
 
 
 def attach(board: Board, cache: Path, phase: Phase) -> Bench:
@@ -127,29 +164,36 @@ def attach(board: Board, cache: Path, phase: Phase) -> Bench:
     request = left.request
     chain, asked = prepare(request, board, cache)
     asked = _in_mode(asked, left.locked)
+    board = through(board, request.source, look=False)
     sampling, told = sampling_for(request, board), _told(phase, asked, board)
+    alone = f"one of the {request.repeat} runs that were asked for: the line was lost" if request.repeat > 1 else ""
     try:
-        run, series = converse(chain.bench(asked), board, sampling, left, resume=True, told=told)
+        run, told_all = converse(chain.bench(asked), board, sampling, left, resume=True, told=told)
     finally:
         release(board)
-    return _record(request, board, asked, left.locked, run, left.idle, series)
+    done = Ran(run, told_all.series, left.idle, texts=texts_after(board), silent_s=told_all.silent_s)
+    record = made(Measured(replace(request, repeat=1), left.locked, (done,)), board, asked)
+    return replace(record, notes=(*record.notes, alone)) if alone else record
 
 
-def sampling_for(request: Request, board: Board) -> Sampling:
-    """Returns what is sampled beside a run: all rails, and the readings that tell whether it may be believed."""
+def sampling_for(request: Sampled, board: Board, number: int = 0) -> Sampling:
+    """Returns what is sampled beside a run: all rails, and the readings that tell whether it may be believed.
+
+    Each run of several has a dither of its own, by its ``number``.
+    """
     readings = board.transport.readings
     return Sampling(
         rails=tuple(board.transport.rails),
         rate_hz=request.rail_rate_hz,
-        readings=tuple(name for name in readings if name in WATCHED or name.startswith("temp.")),
-        seed=request.seed,
+        readings=conditions.watched(readings),
+        seed=request.seed + number,
     )
 
 
 def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
     """Returns what became of building an engine, under the clocks that it will run at. Raises as `measure` does."""
     chain, asked = prepare(request, board, cache)
-    with _locked(request, board) as locked:
+    with locked_for(request, board) as locked:
         asked = _in_mode(asked, locked)
         run, _ = converse(chain.build(asked), board, told=_told(phase, asked, board))
     facts = board.transport.facts
@@ -165,11 +209,6 @@ def build(request: Request, board: Board, cache: Path, phase: Phase) -> Build:
         versions=run.versions,
         notes=run.notes,
     )
-
-
-def paced(board: Board) -> bool:
-    """Says whether a run takes real time; a twin's does not unless it was asked to."""
-    return not isinstance(board.host, Twin) or board.host.speed == "1"
 
 
 def _told(phase: Phase, asked: toolchains.Request, board: Board) -> Told:
@@ -191,15 +230,15 @@ def converse(
     *,
     resume: bool = False,
     told: Told = lambda ask: nullcontext(),
-) -> tuple[Made, tuple[Series, ...]]:
-    """Gives a toolchain what it asks for; returns what it made of it, and what was sampled beside the measured job.
+) -> tuple[Made, Completed]:
+    """Gives a toolchain what it asks for; returns what it made of it, and the measured job.
 
     What it was answered goes with the measured job in a note, so that another process can pick the measurement up:
     that one starts from the answers in ``left``.
     """
     answers = list(left.answers) if left else []
     known = answers[:] if resume else []
-    series: tuple[Series, ...] = ()
+    done = Completed((), 0, (), (), 0.0, 0.0)
     measured = False
     ask = next(talk)
     try:
@@ -211,9 +250,14 @@ def converse(
             elif ask.measured:
                 measured = True
                 note = replace(left, answers=tuple(answers)).text() if left else ""
-                with told(ask):
-                    answer = board.transport.run(replace(ask.job, sampling=sampling, note=note, resume=resume))
-                series = answer.series
+                job = replace(ask.job, sampling=sampling, note=note, resume=resume)
+                try:
+                    with told(ask):
+                        done = answer = board.transport.run(job)
+                except LinkLost as lost:
+                    if not resume:
+                        _cut(talk, lost, job)
+                    raise
             else:
                 with told(ask):
                     answer = board.transport.run(ask.job)
@@ -222,73 +266,65 @@ def converse(
             answers.append(answer)
             ask = talk.send(answer)
     except StopIteration as end:
-        return end.value, series
+        return end.value, done
 
 
-def _idle(board: Board, seconds: float, sampling: Sampling) -> tuple[Series, ...]:
-    completed = board.transport.run(Job(duration_s=seconds, sampling=sampling))
+def _cut(talk: Generator[Put | Run, Any, Any], lost: LinkLost, job: Job) -> None:
+    """Has a toolchain make what it can of a job whose line was lost. Raises _Cut unless it can make nothing."""
+    try:
+        talk.send(Completed(job.argv, -1, lost.said, (), 0.0, 0.0, "cancelled"))
+    except StopIteration as end:
+        raise _Cut(lost, end.value) from lost
+    except EdgeperfError:
+        return
+
+
+def around_of(board: Board, start_s: float, stop_s: float, done: Ran) -> conditions.Around:
+    """Returns what was seen around a run between two marks of the board's clock."""
+    transport, totals = board.transport, board.spec.totals
+    total = choose_total(totals, tuple(transport.rails))
+    return conditions.Around(
+        start_s,
+        stop_s,
+        done.series,
+        done.idle,
+        rails=total.rails if total else (),
+        rails_unknown=conditions.rails_unknown(totals, transport.rails) if board.spec.match else "",
+        cpus=transport.facts.cpus,
+        texts=done.texts,
+        stalled_s=done.silent_s,
+        lost=done.lost,
+        rebooted=done.rebooted,
+    )
+
+
+def idle_series(board: Board, seconds: float, sampling: Sampling, phase: Phase) -> tuple[Series, ...]:
+    """Returns what is sampled while nothing runs. Raises Interrupted at Ctrl-C."""
+    with phase(f"measuring {board.host.text} at idle", seconds if paced(board) else 0.0):
+        completed = board.transport.run(Job(duration_s=seconds, sampling=sampling))
     if completed.reason == "cancelled":
         raise Interrupted("interrupted before the measurement began")
     return completed.series
 
 
-def _check_lock(request: Request, board: Board, locked: Locked) -> Locked:
-    refused = {row.knob: f"{row.knob}: {row.why}" for row in locked.outcomes if row.result in UNSET}
-    if refused and request.require_lock:
-        raise BoardError(f"the clocks cannot be locked: {'; '.join(refused.values())}", "see `edgeperf doctor`")
-    refused.pop("nvpmodel.mode", None)  # clocks can be locked in any mode
-    if refused:
-        return replace(locked, floating=f"the board refused {'; '.join(refused.values())}")
-    free = _free(locked, board) if locked.profile else []
-    if free and request.require_lock:
-        raise BoardError(f"the clocks cannot be locked: {', '.join(free)}", "see `edgeperf doctor`")
-    if free:
-        return replace(locked, floating=f"profile and machine leave {', '.join(free)} free")
-    return locked
-
-
-def _mode_missing(locked: Locked) -> str:
-    return "".join(row.why for row in locked.outcomes if row.knob == "nvpmodel.mode" and row.result in UNSET)
-
-
-def _free(locked: Locked, board: Board) -> list[str]:
-    """Returns the clocks that nothing holds; those of a GPU or a memory only where they can be set at all."""
-    settable = {"cpu", *(knob.partition(".")[0] for knob in board.transport.found.knobs)}
-    return [name for name in figures.CLOCKS if name in settable and getattr(locked.asked, f"{name}_hz") is None]
-
-
-def _record(
-    request: Request,
-    board: Board,
-    asked: toolchains.Request,
-    locked: Locked,
-    run: EngineRun,
-    idle: tuple[Series, ...],
-    series: tuple[Series, ...],
-) -> Bench:
-    facts = board.transport.facts
-    window = figures.window(run, series, board.spec.totals, tuple(board.transport.rails), idle)
+def _record(request: Request, board: Board, asked: toolchains.Request, locked: Locked, done: Ran) -> Bench:
+    facts, run, series, idle = board.transport.facts, done.run, done.series, done.idle
+    window = figures.window(run, series, board.spec.totals, board.transport.rails, idle)
     chain = asked.spec.toolchain
     accepted = figures.accepted(locked.asked, locked.outcomes)
     evidence = figures.evidence(
-        request.precision, request.rail_rate_hz, run, window, accepted, locked.floating, _mode_missing(locked)
+        request.precision, request.rail_rate_hz, run, window, accepted, locked.floating, mode_missing(locked)
     )
+    around = around_of(board, run.start_s, run.stop_s, done)
+    evidence = conditions.added(evidence, around)
+    evidence = replace(evidence, clocks_clamped_hz=conditions.clamped(locked.asked, accepted))
     return Bench(
         schema=SCHEMA,
         kind="bench",
         simulated=facts.simulated,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         host=board.host.text,
-        board=BoardInfo(
-            board.spec.name,
-            facts.model,
-            facts.l4t,
-            facts.serial,
-            facts.kernel,
-            facts.machine or facts.cpu_model,
-            facts.cpus,
-            facts.memory_bytes,
-        ),
+        board=board_info(board),
         spec=_spec(request, asked, run),
         clocks=Clocks(locked.profile, figures.rates(locked.asked), window.effective),
         throughput_per_s=figures.figure(window.throughput),
@@ -296,16 +332,19 @@ def _record(
         host_latency_s=figures.latency(run.host_s, "host time of one batch"),
         power_w=window.power,
         power_missing=window.power_missing,
-        images_per_s_per_w=figures.figure(window.images_per_s_per_w),
-        energy_j_per_image=figures.figure(window.energy_j_per_image),
-        edp_js=window.edp_js,
-        sampling=figures.sampling(request.rail_rate_hz, window),
-        conditions=window.conditions,
+        images_per_s_per_w=window.images_per_s_per_w,
+        energy_j_per_image=window.energy_j_per_image,
+        edp_js=window.edp.value if window.edp else None,
+        edp=window.edp,
+        scatter=window.scatter,
+        sampling=figures.sampling(request.rail_rate_hz, window, source_of(board.transport.rails)),
+        conditions={**window.conditions, **conditions.told(evidence, around)},
         bounds=figures.bounds(asked, window.effective, board.spec.twin),
-        verdict=judge(evidence),
+        verdict=judge(replace(evidence, too_warm=heat.too_warm(done.cooling))),
         notes=(
             *board.transport.journal.notes,
             *locked.notes,
+            *heat.not_cooled(request.cool_to_c, done.cooling),
             *run.notes,
             *(source(chain, facts.l4t, board.spec.twin) if facts.simulated else ()),
         ),
@@ -313,8 +352,30 @@ def _record(
         samples_s=run.latencies_s,
         rail_samples_w={item.id: {"t_s": item.times_s, "w": item.values} for item in window.rail_series},
         engine=figures.engine(run),
-        made_with={**run.versions, "edgeperf": __version__, "python": platform.python_version()},
+        made_with={**run.versions, **made_with()},
+        over_time=over_time(run, series, tuple(board.transport.rails), board.spec.totals) if request.soak else (),
+        cooling=done.cooling,
     )
+
+
+def board_info(board: Board) -> BoardInfo:
+    """Returns what a board said of itself."""
+    facts = board.transport.facts
+    return BoardInfo(
+        board.spec.name,
+        facts.model,
+        facts.l4t,
+        facts.serial,
+        facts.kernel,
+        facts.machine or facts.cpu_model,
+        facts.cpus,
+        facts.memory_bytes,
+    )
+
+
+def made_with() -> dict[str, str]:
+    """Returns the versions of what makes a record on this machine."""
+    return {"edgeperf": __version__, "python": platform.python_version()}
 
 
 def _spec(request: Request, asked: toolchains.Request, run: EngineRun) -> Spec:

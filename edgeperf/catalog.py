@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from edgeperf.ui import Ui, table
+from remote.errors import UsageError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
@@ -131,4 +132,9 @@ def results_show(
     from edgeperf.report import report
 
     found = store.find(config.data_folder() / "results", name)
-    _print(found.data, report(found.data, found.path), json)
+    try:
+        text = report(found.data, found.path)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        what = f"{found.path} is damaged, or of another edgeperf: {error or type(error).__name__}"
+        raise UsageError(what, "`edgeperf report FILE` makes its figures again where enough of it is whole") from error
+    _print(found.data, text, json)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeperf import __version__, catalog, clock_commands, engine_commands, host_commands, lease_commands
+from edgeperf import (
+    __version__,
+    catalog,
+    clock_commands,
+    engine_commands,
+    exec_commands,
+    host_commands,
+    lease_commands,
+    rails_commands,
+)
 from edgeperf.engine_options import (
     BuildsOption,
     ContainerOption,
@@ -34,11 +43,16 @@ from edgeperf.options import (
     ModelArgument,
     PrecisionOption,
     QuietOption,
+    RecordOption,
     SeedOption,
+    SourceOption,
     ToolchainOption,
     clock_overrides,
     opened,
+    some_time,
 )
+from edgeperf.spans import celsius, span
+from edgeperf.spans import rail_rate as parse_rail_rate
 from edgeperf.ui import Ui
 from remote.errors import EdgeperfError, Interrupted, UsageError
 
@@ -93,7 +107,16 @@ def bench(
     duration: Annotated[str, typer.Option("--duration", help="At least this long: 10s, 5m.")] = "10s",
     warmup: Annotated[str, typer.Option("--warmup", help="Run this long before measuring.")] = "2s",
     iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="Exactly this many batches.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, max=1000, help="Run that often, under one lock.")] = 1,
+    soak: Annotated[
+        str | None, typer.Option("--soak", metavar="TIME", help="One long run, and how it went over time: 10m.")
+    ] = None,
+    cool_to: Annotated[
+        str | None, typer.Option("--cool-to", metavar="TEMP", help="Wait before each run until it is as cool: 45C.")
+    ] = None,
+    cool_limit: Annotated[str, typer.Option("--cool-limit", help="Wait that long at most, then go on.")] = "5m",
     rail_rate: Annotated[str, typer.Option("--rail-rate", help="Samples of the power rails per second.")] = "20Hz",
+    rails: SourceOption = "auto",
     idle: Annotated[str, typer.Option("--idle", help="Measure idle power this long first.")] = "3s",
     seed: SeedOption = 0,
     require_lock: Annotated[
@@ -109,6 +132,7 @@ def bench(
     shape: ShapeOption = None,
     container: ContainerOption = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -117,6 +141,8 @@ def bench(
     from edgeperf import commands
     from edgeperf.left import Request
 
+    if soak is not None and (repeat > 1 or iterations is not None):
+        raise UsageError("--soak is one run of a given time", "leave out --repeat and --iterations")
     request = Request(
         model=model,
         precision=_precision(precision, fp16, fp32),
@@ -124,13 +150,18 @@ def bench(
         toolchain=toolchain,
         profile=profile,
         clocks=clock_overrides(clock),
-        duration_s=_span("--duration", duration),
-        warmup_s=_span("--warmup", warmup),
+        duration_s=some_time("--soak", soak) or span("--duration", duration),
+        warmup_s=span("--warmup", warmup),
         iterations=iterations,
-        rail_rate_hz=_rail_rate(rail_rate),
-        idle_s=_span("--idle", idle),
+        rail_rate_hz=parse_rail_rate(rail_rate),
+        source=rails,
+        idle_s=span("--idle", idle),
         seed=seed,
         require_lock=require_lock,
+        repeat=repeat,
+        soak=soak is not None,
+        cool_to_c=celsius("--cool-to", cool_to) if cool_to is not None else None,
+        cool_limit_s=span("--cool-limit", cool_limit),
         options=engine_options(
             workspace=workspace,
             tf32=tf32,
@@ -143,7 +174,7 @@ def bench(
             cuda_graph=cuda_graph,
         ),
     )
-    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), partial(opened, accept=accept)))
+    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), partial(opened, accept=accept, record=record)))
 
 
 def _precision(named: str | None, fp16: bool, fp32: bool) -> Precision:
@@ -164,24 +195,6 @@ def _batch(batch: int) -> int:
     return batch
 
 
-def _span(option: str, text: str) -> float:
-    from edgeperf.units import parse_seconds
-
-    seconds = parse_seconds(text)
-    if seconds > 24 * 3600:
-        raise UsageError(f"{option} {text} is too long", "at most 24h")
-    return seconds
-
-
-def _rail_rate(text: str) -> float:
-    from edgeperf.units import parse_hz
-
-    hz = parse_hz(text)
-    if hz > 1000:
-        raise UsageError(f"--rail-rate {text} is faster than any power sensor converts", "at most 1kHz; 20Hz is usual")
-    return hz
-
-
 @app.command()
 def build(
     model: ModelArgument,
@@ -198,6 +211,7 @@ def build(
     cuda: CudaOption = None,
     shape: ShapeOption = None,
     container: ContainerOption = "",
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -208,12 +222,16 @@ def build(
 
     options = engine_options(workspace=workspace, tf32=tf32, builds=builds, cuda=cuda, shape=shape, container=container)
     request = Request(model, _precision(precision, fp16, fp32), _batch(batch), toolchain, seed=seed, options=options)
-    commands.build(request, host, json, Ui(quiet), partial(opened, accept=accept))
+    commands.build(request, host, json, Ui(quiet), partial(opened, accept=accept, record=record))
 
 
 @app.command()
 def doctor(
-    host: HostOption = None, json: JsonOption = False, quiet: QuietOption = False, accept: AcceptOption = False
+    host: HostOption = None,
+    record: RecordOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    accept: AcceptOption = False,
 ) -> None:
     """Examines a board: what it is, what can be set and measured."""
     from edgeperf import config
@@ -225,15 +243,31 @@ def doctor(
     chosen = config.choose(host)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host, accept=accept) as board:
+    with opened(chosen.host, accept=accept, record=record) as board:
         report = examine(board)
     ui.result(to_json(report) if json else doctor_text(report))
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(metavar="FILE", help="A saved result, its name or `last`, or a recording.")],
+    json: JsonOption = False,
+) -> None:
+    """Makes the figures of a result or recording again, without a board."""
+    from edgeperf import config, reports
+    from edgeperf.record import to_json
+
+    made = reports.look(name, config.data_folder() / "results", config.cache_folder())
+    Ui().result(to_json(made) if json else reports.text(made))
+    raise typer.Exit(made.exit_code)
 
 
 _GROUPS = {"engines": engine_commands.engines, "hosts": host_commands.hosts, "lease": lease_commands.lease}
 for _name, _group in {**catalog.apps(), **_GROUPS}.items():
     app.add_typer(_group, name=_name)
 app.command()(lease_commands.attach)
+app.command("rails")(rails_commands.rails)
+app.command("exec", context_settings={"allow_interspersed_args": False})(exec_commands.execute)
 
 
 def main() -> None:

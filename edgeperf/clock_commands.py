@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -18,6 +19,7 @@ from edgeperf.options import (
     ModeOption,
     QuietOption,
     RebootOption,
+    RecordOption,
     clock_overrides,
     opened,
 )
@@ -53,12 +55,13 @@ def maxperf(
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
     """Sets all clocks to their maximum, and checks each."""
-    _apply("maxperf", host, clock, mode, reboot, for_, dry_run, exit_code, json, quiet, accept)
+    _apply("maxperf", host, clock, mode, reboot, for_, dry_run, exit_code, record, json, quiet, accept)
 
 
 def apply(
@@ -72,12 +75,13 @@ def apply(
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
     """Applies a clock profile, and checks each setting."""
-    _apply(profile, host, clock, mode, reboot, for_, dry_run, exit_code, json, quiet, accept)
+    _apply(profile, host, clock, mode, reboot, for_, dry_run, exit_code, record, json, quiet, accept)
 
 
 def _apply(
@@ -89,6 +93,7 @@ def _apply(
     for_: str | None,
     dry_run: bool,
     exit_code: bool,
+    record: Path | None,
     json: bool,
     quiet: bool,
     accept: bool,
@@ -107,25 +112,38 @@ def _apply(
         made = clocks.plan_for(board, asked)
         return clocks.preview(board, made) if dry_run else clocks.apply(board, made, ttl_s, reboot=reboot)
 
-    reports = _each(host, accept, json, Ui(quiet), flow)
+    reports = _each(host, accept, record, json, Ui(quiet), flow)
     if dry_run and exit_code and any(report.would_change for report in reports):
         raise typer.Exit(7)
 
 
-def _each(names: list[str] | None, accept: bool, json: bool, ui: Ui, flow: Callable[[Board], Changes]) -> list[Changes]:
+def _each(
+    names: list[str] | None,
+    accept: bool,
+    record: Path | None,
+    json: bool,
+    ui: Ui,
+    flow: Callable[[Board], Changes],
+) -> list[Changes]:
     """Changes one board and shows its record, or several at once and shows a row each. Exits unless all went well."""
     from edgeperf import config
 
     def change(host: Host) -> Changes:
-        with opened(host, accept=accept, clocks_only=True) as board:
+        with opened(host, accept=accept, clocks_only=True, record=record) as board:
             return flow(board)
 
-    hosts = config.require(names)
+    hosts = _hosts(config.require(names), record)
     if len(hosts) > 1:
         return _show_answers(hosts, change, json, ui)
     report = change(hosts[0])
     _show_changes(report, json, ui)
     return [report]
+
+
+def _hosts(hosts: Sequence[Host], record: Path | None) -> Sequence[Host]:
+    if record is not None and len(hosts) > 1:
+        raise UsageError(f"--record keeps what one board says, and these are {len(hosts)}", "name one --host")
+    return hosts
 
 
 def _show_answers(hosts: Sequence[Host], flow: Callable[[Host], R], json: bool, ui: Ui) -> list[R]:
@@ -147,6 +165,7 @@ def _json(record: object) -> str:
 def restore(
     host: HostsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Also what someone else changed since.")] = False,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -154,7 +173,7 @@ def restore(
     """Puts the settings back as they were found."""
     from edgeperf import clocks
 
-    _each(host, accept, json, Ui(quiet), lambda board: clocks.restore(board, force=force))
+    _each(host, accept, record, json, Ui(quiet), lambda board: clocks.restore(board, force=force))
 
 
 def _show_changes(changes: Changes, json: bool, ui: Ui) -> None:
@@ -168,6 +187,7 @@ def _show_changes(changes: Changes, json: bool, ui: Ui) -> None:
 def status(
     host: HostsOption = None,
     profile: Annotated[str | None, typer.Option("--profile", help="Also say what differs from this profile.")] = None,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -178,7 +198,7 @@ def status(
 
     ui = Ui(quiet)
     wanted = _profile(profile, None) if profile else None
-    hosts = config.require(host) if host else ()
+    hosts = _hosts(config.require(host), record) if host else ()
     if len(hosts) > 1:
 
         def look(at: Host) -> Status:
@@ -190,6 +210,6 @@ def status(
     chosen = config.choose(host[0] if host else None)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host, accept=accept, clocks_only=True) as board:
+    with opened(chosen.host, accept=accept, clocks_only=True, record=record) as board:
         report = clocks.status(board, wanted)
         ui.result(_json(report) if json else status_text(report, board.transport.found))

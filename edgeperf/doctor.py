@@ -15,7 +15,7 @@ from edgeperf.power import choose_total
 from edgeperf.units import show_bytes
 from remote import boards
 from remote.board import Board
-from remote.hosts import Ssh
+from remote.hosts import Replay, Ssh
 from remote.types import Knob
 
 PACKAGES = ("edgeperf", "clockprofiles", "engines", "remote")
@@ -59,7 +59,8 @@ def _reached(board: Board, here_s: float) -> Iterator[Finding]:
     facts = board.transport.facts
     if isinstance(board.host, Ssh):
         yield Finding("reached", "ok", f"over SSH as {facts.user}; its host key is known")
-    if not facts.simulated:  # a twin's calendar is as invented as its board
+    # A twin's calendar is as invented as its board, and that of a recording stands still.
+    if not (facts.simulated or isinstance(board.host, Replay)):
         yield doctor_texts.clock(facts.wall_s, here_s)
 
 

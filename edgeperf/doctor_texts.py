@@ -28,24 +28,26 @@ class Finding:
     advice: str = ""
 
 
+COMMANDS = "/proc/*/comm"
+
 # A program is not read, which would fetch all of it: "/." behind a file answers ENOTDIR where there is one.
 _TRTEXEC = ("/usr/src/tensorrt/bin/trtexec", "/usr/bin/trtexec")
 _CUDA = ("/usr/local/cuda/version.json", "/usr/local/cuda/version.txt")
-_THROTTLED = "/sys/devices/platform/soc/soc:firmware/get_throttled"
+THROTTLED = "/sys/devices/platform/soc/soc:firmware/get_throttled"
 _MODE_SERVICE = "/etc/systemd/system/nvpmodel.service"
 _IIO = "/sys/bus/i2c/drivers/ina3221x/*/iio:device*"
 _HWMON = "/sys/class/hwmon/hwmon*"
 
 PATHS = (
     "/proc/meminfo",
-    "/proc/*/comm",
+    COMMANDS,
     "/usr/include/NvInferVersion.h",
     "/usr/include/*/NvInferVersion.h",
     "/usr/lib/python3*/dist-packages/tensorrt-*-info/METADATA",
     *(f"{path}/." for path in _TRTEXEC),
     *_CUDA,
     _MODE_SERVICE,
-    _THROTTLED,
+    THROTTLED,
     f"{_HWMON}/name",
     f"{_HWMON}/*_alarm",
     f"{_HWMON}/oc*_event_cnt",
@@ -72,9 +74,10 @@ _DESKTOP = ("gdm3", "lightdm", "sddm", "Xorg", "Xwayland", "gnome-shell", "compi
 _COMM_LENGTH = 15  # the kernel cuts the name of a process there
 
 _INPUTS = ("VDD_IN", "POM_5V_IN")
-_LOWEST_5V = 4.75  # documented for the Jetson Nano developer kit; that of the other 5 V inputs is taken as the same
+LOWEST_5V = 4.75  # documented for the Jetson Nano developer kit; that of the other 5 V inputs is taken as the same
 
-_THROTTLED_BITS = {0: "under-voltage", 1: "rate capped", 2: "throttled", 3: "soft temperature limit"}
+UNDER_VOLTAGE = 0
+_THROTTLED_BITS = {UNDER_VOLTAGE: "under-voltage", 1: "rate capped", 2: "throttled", 3: "soft temperature limit"}
 
 
 def _said(texts: Texts, pattern: str) -> dict[str, str]:
@@ -140,7 +143,7 @@ def _cuda(texts: Texts) -> Finding:
 
 def others(texts: Texts) -> Iterator[Finding]:
     """Yields the programs that may change clocks as well, and whether a desktop runs."""
-    running = set(_said(texts, "/proc/*/comm").values())
+    running = set(_said(texts, COMMANDS).values())
     if not running:
         yield Finding("other owners", "ok", "no processes are listed here")
         return
@@ -152,12 +155,18 @@ def others(texts: Texts) -> Iterator[Finding]:
         yield Finding("other owners", "ok", f"none of {', '.join(_OWNERS)} is running")
     if _MODE_SERVICE in texts and not texts[_MODE_SERVICE].error:
         yield Finding("power mode service", "ok", "nvpmodel.service sets the power mode at each boot")
-    desktop = [name for name in _DESKTOP if name[:_COMM_LENGTH] in running]
-    if desktop:
+    session = desktop(texts)
+    if session:
         advice = "it takes memory and GPU time; until the next boot without: sudo systemctl isolate multi-user.target"
-        yield Finding("desktop", "note", ", ".join(desktop), advice)
+        yield Finding("desktop", "note", ", ".join(session), advice)
     else:
         yield Finding("desktop", "ok", "none is running")
+
+
+def desktop(texts: Texts) -> tuple[str, ...]:
+    """Returns the programs of a desktop session that run."""
+    running = set(_said(texts, COMMANDS).values())
+    return tuple(name for name in _DESKTOP if name[:_COMM_LENGTH] in running)
 
 
 def throttling(texts: Texts) -> Iterator[Finding]:
@@ -175,7 +184,7 @@ def throttling(texts: Texts) -> Iterator[Finding]:
     elif events:
         yield Finding("over-current", "ok", "no event since it was switched on")
     cooling = list(_cooling(texts))
-    firmware = _said(texts, _THROTTLED).get(_THROTTLED, "")
+    firmware = _said(texts, THROTTLED).get(THROTTLED, "")
     if cooling:
         yield Finding("throttling", "problem", f"now by {', '.join(cooling)}", "let it cool down; is the fan running?")
     elif not firmware:
@@ -203,7 +212,7 @@ def _firmware(text: str) -> Finding:
     try:
         bits = int(text, 16)
     except ValueError:
-        return Finding("throttling", "note", f"{_THROTTLED} is not in the form known")
+        return Finding("throttling", "note", f"{THROTTLED} is not in the form known")
     now = [word for bit, word in _THROTTLED_BITS.items() if bits >> bit & 1]
     once = [word for bit, word in _THROTTLED_BITS.items() if bits >> bit + 16 & 1]
     if now:
@@ -227,11 +236,22 @@ def voltage(texts: Texts) -> Iterator[Finding]:
         if not text.isdigit() or not int(text):
             continue
         volts = int(text) * 1e-3
-        if 3.0 < volts < _LOWEST_5V:
+        if sags(volts):
             advice = "5 V sags under load: a stronger supply, by the barrel jack and not by USB"
-            yield Finding("input voltage", "problem", f"{name} {volts:.2f} V, below {_LOWEST_5V} V", advice)
+            yield Finding("input voltage", "problem", f"{name} {volts:.2f} V, below {LOWEST_5V} V", advice)
         else:
             yield Finding("input voltage", "ok", f"{name} {volts:.2f} V")
+
+
+def sags(volts: float) -> bool:
+    """Says whether an input of 5 V is below what a board takes. Other inputs take a wide range."""
+    return 3.0 < volts < LOWEST_5V
+
+
+def firmware_says(texts: Texts, bit: int) -> bool:
+    """Says whether the firmware of a Raspberry Pi reports a trouble now, by its bit of get_throttled."""
+    text = _said(texts, THROTTLED).get(THROTTLED, "")
+    return re.fullmatch(r"(0x)?[0-9a-fA-F]+", text) is not None and bool(int(text, 16) >> bit & 1)
 
 
 def clock(board_s: float, here_s: float) -> Finding:

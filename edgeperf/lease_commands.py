@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from edgeperf.options import AcceptOption, HostOption, JsonOption, QuietOption, opened
+from edgeperf.options import AcceptOption, HostOption, JsonOption, QuietOption, RecordOption, opened
 from edgeperf.ui import Ui
 
 lease = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Who holds a board.")
@@ -42,10 +43,11 @@ def break_(host: HostOption = None, json: JsonOption = False, accept: AcceptOpti
 def attach(
     host: HostOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Picks up a measurement whose connection was lost."""
     from edgeperf import commands
 
-    raise typer.Exit(commands.attach(host, out, json, Ui(quiet), opened))
+    raise typer.Exit(commands.attach(host, out, json, Ui(quiet), partial(opened, record=record)))

@@ -16,7 +16,11 @@ from remote.types import Completed, Line, Outcome, Series
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure and how. ``profile`` None: maxperf where clocks can be locked, else as found."""
+    """What to measure and how. ``profile`` None: maxperf where clocks can be locked, else as found.
+
+    ``soak``: one long run, of which is kept how it went over time. ``cool_to_c``: the board is waited for until its
+    hottest zone is as cool as that, for ``cool_limit_s`` at most.
+    """
 
     model: str
     precision: Precision = "fp32"
@@ -28,9 +32,14 @@ class Request:
     warmup_s: float = 2.0
     iterations: int | None = None
     rail_rate_hz: float = 20.0
+    source: str = "auto"
     idle_s: float = 3.0
     seed: int = 0
     require_lock: bool = False
+    repeat: int = 1
+    soak: bool = False
+    cool_to_c: float | None = None
+    cool_limit_s: float = 300.0
     options: Options = field(default_factory=Options)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,14 +15,18 @@ from remote.errors import UsageError
 if TYPE_CHECKING:
     from remote.board import Board
     from remote.hosts import Host
+    from remote.recording import Tape
 
-_HOSTS = "NAME | user@address:port | local | sim:BOARD[@RELEASE][,KEY=VALUE...]"
+_HOSTS = "NAME | user@address:port | local | sim:BOARD[@RELEASE][,KEY=VALUE...] | replay:FILE"
 HostOption = Annotated[str | None, typer.Option("--host", metavar="HOST", help=_HOSTS)]
 HostsOption = Annotated[
     list[str] | None, typer.Option("--host", metavar="HOST", help=f"{_HOSTS} | GROUP. May be given several times.")
 ]
 AcceptOption = Annotated[
     bool, typer.Option("--accept-new-host-key", help="Trust a board that was never met before; never a changed one.")
+]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", metavar="FILE", help="Keep all that the board says, for --host replay:FILE.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")]
@@ -48,16 +54,26 @@ BatchOption = Annotated[int, typer.Option("--batch", help="Images per batch.")]
 ToolchainOption = Annotated[
     str | None, typer.Option("--toolchain", metavar="NAME", help="tensorrt | trtexec | caffe | onnxruntime")
 ]
+SourceOption = Annotated[
+    str, typer.Option("--rails", metavar="SOURCE", help="What reads the rails: auto | sysfs | tegrastats | jtop.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dither.")]
 
 
 @contextmanager
 def opened(
-    host: Host, *, engines: bool = False, accept: bool = False, clocks_only: bool = False, resume: bool = False
+    host: Host,
+    *,
+    engines: bool = False,
+    accept: bool = False,
+    clocks_only: bool = False,
+    resume: bool = False,
+    record: Path | None = None,
 ) -> Iterator[Board]:
     """Opens a board; with ``engines`` a twin can also run networks, with ``accept`` a new host key is taken.
 
     With ``clocks_only`` nothing is run on the board; with ``resume`` the connection that was lost is taken up again.
+    What the board says is kept in the file ``record``.
     """
     from edgeperf.config import cache_folder
     from edgeperf.login import access
@@ -70,8 +86,40 @@ def opened(
 
         programs = simulated()
     allowed = access(accept_new_host_key=accept, clocks_only=clocks_only, resume=resume)
-    with open_board(host, programs, cache_folder(), allowed) as board:
-        yield board
+    with _taped(record) as tape, open_board(host, programs, cache_folder(), allowed) as board:
+        yield _recorded(board, tape) if tape else board
+
+
+@contextmanager
+def _taped(record: Path | None) -> Iterator[Tape | None]:
+    """Opens the file before the board. One that is not whole is told of, and costs nobody a measurement."""
+    if record is None:
+        yield None
+        return
+    from edgeperf.ui import Ui
+    from remote.recording import Tape
+
+    with closing(Tape(record)) as tape:
+        yield tape
+    if tape.failed:
+        Ui().warn(f"the recording {record} is not whole: {tape.failed}")
+
+
+def _recorded(board: Board, tape: Tape) -> Board:
+    from edgeperf import __version__
+    from remote.recording import Recording
+
+    return replace(board, transport=Recording(board.transport, tape, board.host.text, __version__))
+
+
+def some_time(option: str, text: str | None) -> float | None:
+    """Returns seconds, None where the option is not given. Raises UsageError for 0 and for what is no span."""
+    from edgeperf.spans import span
+
+    seconds = span(option, text) if text is not None else None
+    if seconds == 0:
+        raise UsageError(f"{option} {text} is no time to run for", "give more than 0, such as 10s")
+    return seconds
 
 
 def clock_overrides(pairs: list[str] | None) -> dict[str, str]:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from remote.errors import EdgeperfError
 
 
 class Ui:
-    """Speaks to the user. ``quiet`` leaves only results, warnings and errors."""
+    """Speaks to the user. ``quiet`` leaves only results, warnings and errors.
+
+    ``unheard`` is whether the reader of stdout has gone.
+    """
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
+        self.unheard = False
 
     def result(self, text: str) -> None:
         """Prints what the command was asked for."""
         try:
             print(text, flush=True)
         except BrokenPipeError:  # the reader has seen enough, as in `edgeperf ... | head`
+            self.unheard = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python still holds
         except OSError as error:
             raise EdgeperfError(f"the output could not be written: {error.strerror}", "see where it goes to") from error
+
+    def passed(self, text: str, *, aside: bool) -> None:
+        """Passes on a line that a command on a board printed; ``aside`` goes beside the result, to stderr."""
+        if aside:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self.result(text)
 
     def note(self, text: str) -> None:
         """Tells something that may be left out."""
@@ -48,6 +60,16 @@ class Ui:
         """Shows how much of a file is on the board, in one line of a terminal."""
         end = "\n" if there >= size else ""
         print(f"\r{name}: {there / size:4.0%}", end=end, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def live(self) -> Iterator[Callable[[str], None]]:
+        """Yields what shows a page in the terminal, in place of the one before; the last one stays."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(console=Console(highlight=False), auto_refresh=False) as shown:
+            yield lambda text: shown.update(Text(text), refresh=True)
 
     @contextmanager
     def phase(self, text: str, expected_s: float) -> Iterator[None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgeperf.clocks import Changes, Status, groups, show
 from edgeperf.report import how_built, labelled, place, spread
+from edgeperf.report_rows import command
 from edgeperf.ui import table
 from edgeperf.units import show_bytes, show_count
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:  # only their names are needed, and some of their modules take
     from engines.models import Model
     from remote.boards import BoardSpec
     from remote.types import Snapshot
+
+_WIDEST = 40
 
 
 def changes_text(changes: Changes) -> str:
@@ -190,20 +194,28 @@ def results_text(saved: Sequence[Saved]) -> str:
     """Returns a row per saved result."""
     if not saved:
         return "no results yet: `edgeperf bench alexnet` makes one"
-    rows = []
-    for item in saved:
-        data = item.data
-        spec = data["spec"]
-        rate = data["throughput_per_s"]
-        watts = data["power_w"]
-        rows.append(
-            (
-                item.path.stem,
-                f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']}",
-                ("SIMULATED " if data["simulated"] else "") + data["board"]["name"],
-                f"{rate['value']:.1f}" if rate else "-",
-                f"{watts['total']:.2f}" if watts else "-",
-                data["verdict"]["state"],
-            )
-        )
+    rows = [(item.path.stem, *_listed(item.data)) for item in saved]
     return table(["result", "what", "board", "img/s", "W", "verdict"], rows, right=(3, 4))
+
+
+def _listed(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the cells of a result beside its name; one that was damaged does not hide the others."""
+    try:
+        rate, watts = data.get("throughput_per_s"), data["power_w"]
+        return (
+            _measured(data),
+            ("SIMULATED " if data["simulated"] else "") + data["board"]["name"],
+            f"{rate['value']:.1f}" if rate else "-",
+            f"{watts['total']:.2f}" if watts else "-",
+            data["verdict"]["state"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ("damaged", "-", "-", "-", "-")
+
+
+def _measured(data: Mapping[str, Any]) -> str:
+    """Returns what was measured, in one column of a table."""
+    if data["kind"] == "exec":
+        return textwrap.shorten(command(data["argv"]), _WIDEST, placeholder=" ...")
+    spec = data["spec"]
+    return f"{spec['model']} {spec['precision'].upper()} batch {spec['batch']}"

@@ -54,7 +54,7 @@ USAGE = [
     (("bench", "alexnet", "--duration", "nan"), ("nan", "10s")),
     (("bench", "alexnet", "--duration", "99999999h"), ("--duration", "24h")),
     (("bench", "alexnet", "--rail-rate", "0"), ("0", "20Hz")),
-    (("bench", "alexnet", "--rail-rate", "1GHz"), ("--rail-rate", "1kHz")),
+    (("bench", "alexnet", "--rail-rate", "1GHz"), ("--rail-rate", "200Hz")),
     (("bench", "alexnet", "--iterations", "0"), ("--iterations",)),
     (("results", "show", "last"), ("last", "results list")),
     (("no-such-command",), ("no-such-command", "--help")),

@@ -141,8 +141,8 @@ def test_a_measurement_runs_in_the_mode_of_its_profile_and_puts_it_back(tmp_path
 def test_a_measurement_that_lacks_its_mode_says_so(tmp_path: Path) -> None:
     words = ("--host", "sim:agx-orin", "--profile", profile(tmp_path, "MAXN"), "--duration", "2")
     record = bench(*words)
-    (reason,) = record["verdict"]["reasons"]
-    assert (reason["code"], reason["severity"]) == ("mode-not-as-asked", "DEGRADED")
+    (reason,) = (reason for reason in record["verdict"]["reasons"] if reason["code"] == "mode-not-as-asked")
+    assert reason["severity"] == "DEGRADED"
     assert "reboot" in reason["text"]
     ran = edgeperf("bench", "alexnet", *words, "--require-lock")
     assert (ran.code, "nvpmodel.mode" in ran.err) == (4, True)

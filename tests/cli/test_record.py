@@ -53,7 +53,7 @@ def wrong_fields(asked: dict[str, Any], found: Any, place: str = "") -> list[str
 
 def test_the_record_has_every_field_in_its_type(record: Any) -> None:
     assert wrong_fields(FIELDS, record) == []
-    assert (record["schema"], record["kind"], record["simulated"]) == (2, "bench", True)
+    assert (record["schema"], record["kind"], record["simulated"]) == (3, "bench", True)
     assert record["power_missing"] is None
 
 
@@ -110,6 +110,24 @@ def test_a_result_is_listed_and_shown_again() -> None:
     assert edgeperf("results", "show", "last", "--json").data()["spec"]["batch"] == 4
 
 
+def test_a_result_of_schema_2_is_still_listed_and_shown(tmp_path: Path) -> None:
+    record = bench()
+    for name in ("repeats", "between", "over_time", "cooling", "edp", "scatter", "no_gain", "raw"):
+        del record[name]
+    for name in ("throughput_per_s", "images_per_s_per_w", "energy_j_per_image", "power_w"):
+        del record[name]["absolute95"]
+    for name in ("carrier", "net_of_idle", "settling_s"):
+        del record["power_w"][name]
+    for name in ("groups", "no_gain"):
+        del record["bounds"][name]
+    del record["sampling"]["source"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps({**record, "schema": 2}))
+    shown = edgeperf("results", "show", str(old))
+    assert shown.code == 0, shown.err
+    assert "img/s" in shown.out
+
+
 def test_notes_go_to_stderr_and_quiet_leaves_them_out() -> None:
     loud, quiet = edgeperf("bench", "alexnet"), edgeperf("bench", "alexnet", "--quiet")
     assert "sim:tx1" in loud.err
@@ -127,6 +145,18 @@ def test_a_file_that_is_no_whole_result_is_passed_over_and_named() -> None:
         assert (ran.code, ran.out) == (2, "")
         assert str(path) in ran.err
     assert len(edgeperf("results", "list", "--json").data()) == 1
+
+
+def test_a_result_whose_figures_are_damaged_is_named_and_hides_no_other() -> None:
+    record = bench()
+    (listed,) = edgeperf("results", "list", "--json").data()
+    damaged = Path(listed["path"]).with_name("0-damaged.json")
+    damaged.write_text(json.dumps({**record, "power_w": {}, "throughput_per_s": "fast"}))
+    assert "damaged" in edgeperf("results", "list").out
+    assert listed["name"] in edgeperf("results", "list").out
+    ran = edgeperf("results", "show", str(damaged))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{damaged} is damaged" in ran.err
 
 
 def test_a_machine_without_rails_has_no_watts_and_says_why(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def complaint(shown: Shown, printed: str) -> str:
 def test_every_command_of_the_readme_prints_what_the_readme_shows(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
-    for name, text in re.findall(r"^```toml\n# (\S+)\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
+    for name, text in re.findall(r"^```(?:toml|text)\n# (\S+)\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
         (here / name).write_text(text, "utf-8")
     emit_onnx(models.load("googlenet", 1).network, 1, "fp32", 0, here / "model.onnx")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("EDGEPERF_", "XDG_"))}

@@ -1,0 +1,100 @@
+"""The command that measures any command on a board."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeperf.options import (
+    AcceptOption,
+    ClockOption,
+    HostOption,
+    JsonOption,
+    QuietOption,
+    RecordOption,
+    SourceOption,
+    clock_overrides,
+    opened,
+    some_time,
+)
+from edgeperf.spans import rail_rate, span
+from edgeperf.ui import Ui
+from remote.errors import EngineError, UsageError
+
+if TYPE_CHECKING:
+    from edgeperf.record import Exec
+    from remote.types import Line
+
+
+def execute(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run on the board; no shell.")],
+    host: HostOption = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Clock profile. Default: maxperf on Jetsons.")
+    ] = None,
+    clock: ClockOption = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", help="Interrupt it after this long: 60s. Default: until it ends.")
+    ] = None,
+    rail_rate_hz: Annotated[str, typer.Option("--rail-rate", help="Samples of the power rails per second.")] = "20Hz",
+    rails: SourceOption = "auto",
+    idle: Annotated[str, typer.Option("--idle", help="Measure idle power this long first.")] = "3s",
+    require_lock: Annotated[
+        bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    record: RecordOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    accept: AcceptOption = False,
+) -> None:
+    """Measures any command on a board: its watts and joules, and a verdict.
+
+    Its output passes through; with --json all of it goes to stderr. Exits with 5 where the command fails.
+    """
+    from edgeperf import commands, config
+    from edgeperf.execute import SIMULATED_S, Request
+    from edgeperf.execute import execute as measure
+    from edgeperf.lost import RunLost
+
+    if not command[0]:
+        raise UsageError("the command's name is empty", "name what is to run: edgeperf exec --host local -- sleep 10")
+    ui = Ui(quiet)
+    request = Request(
+        argv=tuple(command),
+        profile=profile,
+        clocks=clock_overrides(clock),
+        limit_s=some_time("--duration", duration),
+        rail_rate_hz=rail_rate(rail_rate_hz),
+        source=rails,
+        idle_s=span("--idle", idle),
+        require_lock=require_lock,
+    )
+    commands.check(out)
+    (chosen,) = config.require([host] if host is not None else None)
+    try:
+        with opened(chosen, engines=True, accept=accept, record=record) as board:
+            done = measure(request, board, ui.phase, partial(_pass, ui, json))
+    except RunLost as lost:
+        commands.keep(lost.record, Path(command[0]).name, out, json, ui)
+        raise
+    if done.ended == "duration" and done.limit_s is None:
+        ui.warn(f"ended after {SIMULATED_S:g} s: simulated boards run no command longer unless --duration says so")
+    code = commands.keep(done, Path(command[0]).name, out, json, ui)
+    if code == 0 and done.failed:
+        raise _failure(done)
+    raise typer.Exit(code)
+
+
+def _pass(ui: Ui, json: bool, line: Line) -> None:
+    ui.passed(line.text, aside=json or line.source != "stdout")
+
+
+def _failure(record: Exec) -> EngineError:
+    from edgeperf.record import plain
+    from edgeperf.report_rows import command, how_ended
+
+    return EngineError(f"{command(record.argv)}: {how_ended(plain(record))}", "what it printed is above")
