@@ -253,7 +253,7 @@ def report(
     name: Annotated[str, typer.Argument(metavar="FILE", help="A saved result, its name or `last`, or a recording.")],
     json: JsonOption = False,
 ) -> None:
-    """Makes the figures of a result or recording again, without a board."""
+    """Makes the figures of a result or recording again."""
     from edgeperf import config, reports
     from edgeperf.record import to_json
 

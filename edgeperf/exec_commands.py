@@ -51,7 +51,7 @@ def execute(
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
-    """Measures any command on a board: its watts and joules, and a verdict.
+    """Measures any command on a board: watts, joules, a verdict.
 
     Its output passes through; with --json all of it goes to stderr. Exits with 5 where the command fails.
     """

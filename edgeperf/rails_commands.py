@@ -57,7 +57,7 @@ def rails(
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
-    """Shows rails, clocks, loads, temperatures and the energy so far, until Ctrl-C.
+    """Shows rails, clocks, loads, heat and the energy so far.
 
     A row has rails in W, times in s, clocks in Hz, loads as shares of 0 to 1, temperatures in C. A summary comes last.
     """
@@ -74,7 +74,7 @@ def rails(
     every_s, duration_s = span("--every", every), some_time("--duration", duration)
     if every_s < _LEAST_EVERY_S:
         raise UsageError(f"--every {every} is too short", f"at least {_LEAST_EVERY_S:g}s; --rate samples faster")
-    _from_board(host, accept, record, source, (rail_rate(rate), every_s, duration_s), form, ui)
+    _from_board(host, accept, record, source, (rail_rate(rate, "--rate"), every_s, duration_s), form, ui)
 
 
 def _from_board(

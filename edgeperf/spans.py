@@ -21,13 +21,13 @@ def span(option: str, text: str) -> float:
     return seconds
 
 
-def rail_rate(text: str) -> float:
-    """Returns hertz. Raises UsageError for what is none, or faster than sensors are."""
+def rail_rate(text: str, option: str = "--rail-rate") -> float:
+    """Returns hertz. Raises UsageError, which names ``option``, for what is none, or faster than sensors are."""
     from edgeperf.units import parse_hz
 
     hz = parse_hz(text)
     if hz > _FASTEST_HZ:
-        raise UsageError(f"--rail-rate {text} is faster than any power sensor converts", "at most 200Hz; 20Hz is usual")
+        raise UsageError(f"{option} {text} is faster than any power sensor converts", "at most 200Hz; 20Hz is usual")
     return hz
 
 

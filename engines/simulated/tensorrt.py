@@ -89,9 +89,15 @@ def _engine(site: Site) -> Engine:
             what = f"TensorRT {site.stack.version} takes types from the model, and this one is FP32"
             raise Failed("model", what, "convert the model to FP16, for instance with NVIDIA's Model Optimizer")
         precision = typed
-    if site.context.twin.get("no_fp16"):
+    if _left_in_fp32(site) >= 1.0:
         precision = "fp32"
     return Engine(network, batch, precision, options["workspace_bytes"], options["tf32"])
+
+
+def _left_in_fp32(site: Site) -> float:
+    """Returns by which share of their time layers are left in FP32 whatever is asked: a fault of the board."""
+    share: Any = site.context.twin.get("no_fp16", 0.0)
+    return float(share)
 
 
 def _bench(site: Site) -> Answer:
@@ -124,7 +130,7 @@ def _bench(site: Site) -> Answer:
             yield say(event, seconds=[round(s * share, 9) for s in done[first : first + _LATENCIES]])
     if interrupt is not None:
         raise interrupt
-    rows = layer_rows(plan.engine, physics, batch)
+    rows = layer_rows(plan.engine, physics, batch, _left_in_fp32(site))
     if not site.stack.inspects:
         rows = [{**row, "type": "", "precision": ""} for row in rows]
     yield say("layers", rows=rows)

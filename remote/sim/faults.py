@@ -274,10 +274,12 @@ class SamplerDead(Fault):
 
 
 class NoFp16(Fault):
-    """TensorRT finds no FP16 kernels and builds an FP32 engine instead, whatever START and FOR are."""
+    """TensorRT leaves layers in FP32, whatever START and FOR are. ARGUMENT: which share of their time, 1 for all."""
+
+    usual = 1.0
 
     def alter(self, twin: dict[str, Any]) -> None:
-        twin["no_fp16"] = True
+        twin["no_fp16"] = self.argument
 
 
 class Reboot(Fault):

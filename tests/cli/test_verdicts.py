@@ -97,6 +97,8 @@ def test_each_reason_has_a_run_that_gives_it_and_one_just_short_of_it(case: Case
 def test_an_engine_of_another_precision_than_asked_is_invalid_and_clocks_that_nothing_holds_degrade() -> None:
     assert reasons(run("nano", "no-fp16@0", "--fp16").data()) == {"precision-not-as-asked": "INVALID"}
     assert reasons(run("nano", "no-fp16@0", "--fp32").data()) == {}
+    assert reasons(run("nano", "no-fp16@0::0.6", "--fp16").data()) == {"precision-mixed": "DEGRADED"}
+    assert reasons(run("nano", "no-fp16@0::0.1", "--fp16").data()) == {}
     assert reasons(run("nano", "reboot@{after}", "--fp16").data()) == {}
     assert reasons(run("nano", "reboot@{after}", "--profile", "stock").data()) == {"clocks-float": "DEGRADED"}
 
