@@ -38,7 +38,7 @@ def of_library(name: str) -> str:
     return match.group(1) if match else ""
 
 
-def library_version(files: Disk) -> str:
+def installed_version(files: Disk) -> str:
     """Returns the version of the library that programs here find, "" where there is none."""
     own = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     found = (of_library(name) for folder in own + list(_FOLDERS) for name in files.names(folder))

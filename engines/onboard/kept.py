@@ -3,7 +3,7 @@
 import re
 from typing import Any, Dict, List
 
-from engines.onboard.banner import library_version
+from engines.onboard.banner import installed_version
 from engines.onboard.cache import Cache, Disk
 from engines.onboard.failure import Failed
 from engines.onboard.loop import Interrupt, Say
@@ -20,7 +20,7 @@ def answer(request: Dict[str, Any], interrupt: Interrupt, say: Say, files: "Disk
     """
     cache = Cache(files or Disk(), request["cache"])
     board = dict((request.get("content") or {}).get("board", {}))
-    board.setdefault("tensorrt", library_version(cache.files))
+    board.setdefault("tensorrt", installed_version(cache.files))
     with cache.usable():
         rows = [_row(cache, key, board) for key in cache.kept_keys() if not interrupt.seen]
         if request["action"] == "engines":

@@ -102,7 +102,7 @@ def banner_of(tool: str) -> str:
 
 def _library_version() -> str:
     """Returns the version of TensorRT's library; trtexec of TensorRT 7 does not say its own. Raises Failed."""
-    version = banner.library_version(Disk())
+    version = banner.installed_version(Disk())
     if version:
         return version
     try:

@@ -153,9 +153,9 @@ ROWS = [
         "nvidia-container-toolkit",
     ),
     (
-        "docker: Error response from daemon: Get https://registry.example/v2/: dial tcp: i/o timeout.",
+        "docker: Error response from daemon: Get https://images.example/v2/: dial tcp: i/o timeout.",
         ToolMissing,
-        "docker: Get https://registry.example/v2/: dial tcp: i/o timeout",
+        "docker: Get https://images.example/v2/: dial tcp: i/o timeout",
         "docker run --rm",
     ),
 ]
