@@ -19,6 +19,7 @@ from edgeperf import (
     host_commands,
     lease_commands,
     rails_commands,
+    sim_commands,
 )
 from edgeperf.engine_options import (
     BuildsOption,
@@ -36,6 +37,8 @@ from edgeperf.options import (
     AcceptOption,
     BatchOption,
     ClockOption,
+    FaultOption,
+    FaultsOption,
     Fp16Option,
     Fp32Option,
     HostOption,
@@ -49,6 +52,7 @@ from edgeperf.options import (
     ToolchainOption,
     clock_overrides,
     opened,
+    scripted,
     some_time,
 )
 from edgeperf.spans import celsius, span
@@ -132,6 +136,8 @@ def bench(
     shape: ShapeOption = None,
     container: ContainerOption = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -174,7 +180,8 @@ def bench(
             cuda_graph=cuda_graph,
         ),
     )
-    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), partial(opened, accept=accept, record=record)))
+    open_ = partial(opened, accept=accept, record=record, faults=scripted(fault, faults))
+    raise typer.Exit(commands.bench(request, host, out, json, Ui(quiet), open_))
 
 
 def _precision(named: str | None, fp16: bool, fp32: bool) -> Precision:
@@ -228,6 +235,8 @@ def build(
 @app.command()
 def doctor(
     host: HostOption = None,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -243,7 +252,7 @@ def doctor(
     chosen = config.choose(host)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host, accept=accept, record=record) as board:
+    with opened(chosen.host, accept=accept, record=record, faults=scripted(fault, faults)) as board:
         report = examine(board)
     ui.result(to_json(report) if json else doctor_text(report))
 
@@ -262,7 +271,12 @@ def report(
     raise typer.Exit(made.exit_code)
 
 
-_GROUPS = {"engines": engine_commands.engines, "hosts": host_commands.hosts, "lease": lease_commands.lease}
+_GROUPS = {
+    "engines": engine_commands.engines,
+    "hosts": host_commands.hosts,
+    "lease": lease_commands.lease,
+    "sim": sim_commands.sim,
+}
 for _name, _group in {**catalog.apps(), **_GROUPS}.items():
     app.add_typer(_group, name=_name)
 app.command()(lease_commands.attach)

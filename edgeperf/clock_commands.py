@@ -13,6 +13,8 @@ from edgeperf.options import (
     ClockOption,
     DryRunOption,
     ExitCodeOption,
+    FaultOption,
+    FaultsOption,
     ForOption,
     HostsOption,
     JsonOption,
@@ -20,8 +22,10 @@ from edgeperf.options import (
     QuietOption,
     RebootOption,
     RecordOption,
+    broken,
     clock_overrides,
     opened,
+    scripted,
 )
 from edgeperf.ui import Ui
 from remote.errors import UsageError
@@ -55,13 +59,16 @@ def maxperf(
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
     """Sets all clocks to their maximum, and checks each."""
-    _apply("maxperf", host, clock, mode, reboot, for_, dry_run, exit_code, record, json, quiet, accept)
+    script = scripted(fault, faults)
+    _apply("maxperf", host, clock, mode, reboot, for_, dry_run, exit_code, script, record, json, quiet, accept)
 
 
 def apply(
@@ -75,13 +82,16 @@ def apply(
     for_: ForOption = None,
     dry_run: DryRunOption = False,
     exit_code: ExitCodeOption = False,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
 ) -> None:
     """Applies a clock profile, and checks each setting."""
-    _apply(profile, host, clock, mode, reboot, for_, dry_run, exit_code, record, json, quiet, accept)
+    script = scripted(fault, faults)
+    _apply(profile, host, clock, mode, reboot, for_, dry_run, exit_code, script, record, json, quiet, accept)
 
 
 def _apply(
@@ -93,6 +103,7 @@ def _apply(
     for_: str | None,
     dry_run: bool,
     exit_code: bool,
+    faults: Sequence[str],
     record: Path | None,
     json: bool,
     quiet: bool,
@@ -112,7 +123,7 @@ def _apply(
         made = clocks.plan_for(board, asked)
         return clocks.preview(board, made) if dry_run else clocks.apply(board, made, ttl_s, reboot=reboot)
 
-    reports = _each(host, accept, record, json, Ui(quiet), flow)
+    reports = _each(host, accept, record, json, Ui(quiet), flow, faults)
     if dry_run and exit_code and any(report.would_change for report in reports):
         raise typer.Exit(7)
 
@@ -124,6 +135,7 @@ def _each(
     json: bool,
     ui: Ui,
     flow: Callable[[Board], Changes],
+    faults: Sequence[str] = (),
 ) -> list[Changes]:
     """Changes one board and shows its record, or several at once and shows a row each. Exits unless all went well."""
     from edgeperf import config
@@ -132,7 +144,7 @@ def _each(
         with opened(host, accept=accept, clocks_only=True, record=record) as board:
             return flow(board)
 
-    hosts = _hosts(config.require(names), record)
+    hosts = _hosts(config.require(names), record, faults)
     if len(hosts) > 1:
         return _show_answers(hosts, change, json, ui)
     report = change(hosts[0])
@@ -140,10 +152,10 @@ def _each(
     return [report]
 
 
-def _hosts(hosts: Sequence[Host], record: Path | None) -> Sequence[Host]:
+def _hosts(hosts: Sequence[Host], record: Path | None, faults: Sequence[str]) -> Sequence[Host]:
     if record is not None and len(hosts) > 1:
         raise UsageError(f"--record keeps what one board says, and these are {len(hosts)}", "name one --host")
-    return hosts
+    return [broken(host, faults) for host in hosts]
 
 
 def _show_answers(hosts: Sequence[Host], flow: Callable[[Host], R], json: bool, ui: Ui) -> list[R]:
@@ -187,6 +199,8 @@ def _show_changes(changes: Changes, json: bool, ui: Ui) -> None:
 def status(
     host: HostsOption = None,
     profile: Annotated[str | None, typer.Option("--profile", help="Also say what differs from this profile.")] = None,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -198,7 +212,8 @@ def status(
 
     ui = Ui(quiet)
     wanted = _profile(profile, None) if profile else None
-    hosts = _hosts(config.require(host), record) if host else ()
+    script = scripted(fault, faults)
+    hosts = _hosts(config.require(host), record, script) if host else ()
     if len(hosts) > 1:
 
         def look(at: Host) -> Status:
@@ -210,6 +225,6 @@ def status(
     chosen = config.choose(host[0] if host else None)
     if chosen.note:
         ui.note(chosen.note)
-    with opened(chosen.host, accept=accept, clocks_only=True, record=record) as board:
+    with opened(chosen.host, accept=accept, clocks_only=True, record=record, faults=script) as board:
         report = clocks.status(board, wanted)
         ui.result(_json(report) if json else status_text(report, board.transport.found))

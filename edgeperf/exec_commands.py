@@ -11,6 +11,8 @@ import typer
 from edgeperf.options import (
     AcceptOption,
     ClockOption,
+    FaultOption,
+    FaultsOption,
     HostOption,
     JsonOption,
     QuietOption,
@@ -18,6 +20,7 @@ from edgeperf.options import (
     SourceOption,
     clock_overrides,
     opened,
+    scripted,
     some_time,
 )
 from edgeperf.spans import rail_rate, span
@@ -46,6 +49,8 @@ def execute(
         bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -73,10 +78,11 @@ def execute(
         idle_s=span("--idle", idle),
         require_lock=require_lock,
     )
+    script = scripted(fault, faults)
     commands.check(out)
     (chosen,) = config.require([host] if host is not None else None)
     try:
-        with opened(chosen, engines=True, accept=accept, record=record) as board:
+        with opened(chosen, engines=True, accept=accept, record=record, faults=script) as board:
             done = measure(request, board, ui.phase, partial(_pass, ui, json))
     except RunLost as lost:
         commands.keep(lost.record, Path(command[0]).name, out, json, ui)

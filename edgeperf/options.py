@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +57,13 @@ ToolchainOption = Annotated[
 SourceOption = Annotated[
     str, typer.Option("--rails", metavar="SOURCE", help="What reads the rails: auto | sysfs | tegrastats | jtop.")
 ]
+FaultOption = Annotated[
+    list[str] | None,
+    typer.Option("--fault", metavar="NAME@START...", help="Breaks a simulated board; `edgeperf sim faults` lists how."),
+]
+FaultsOption = Annotated[
+    Path | None, typer.Option("--faults", metavar="FILE", help="Faults for a simulated board, in TOML.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of weights and dither.")]
 
 
@@ -69,17 +76,19 @@ def opened(
     clocks_only: bool = False,
     resume: bool = False,
     record: Path | None = None,
+    faults: Sequence[str] = (),
 ) -> Iterator[Board]:
     """Opens a board; with ``engines`` a twin can also run networks, with ``accept`` a new host key is taken.
 
     With ``clocks_only`` nothing is run on the board; with ``resume`` the connection that was lost is taken up again.
-    What the board says is kept in the file ``record``.
+    What the board says is kept in the file ``record``; ``faults`` befall a twin, and only a twin may have any.
     """
     from edgeperf.config import cache_folder
     from edgeperf.login import access
     from remote.board import open_board
     from remote.hosts import Twin
 
+    host = broken(host, faults)
     programs = {}
     if engines and isinstance(host, Twin):
         from engines.simulated.programs import programs as simulated
@@ -110,6 +119,24 @@ def _recorded(board: Board, tape: Tape) -> Board:
     from remote.recording import Recording
 
     return replace(board, transport=Recording(board.transport, tape, board.host.text, __version__))
+
+
+def broken(host: Host, faults: Sequence[str]) -> Host:
+    """Returns a twin with more faults; `edgeperf.faults`, loaded only where there are any."""
+    if not faults:
+        return host
+    from edgeperf.faults import broken as spoilt
+
+    return spoilt(host, faults)
+
+
+def scripted(named: Sequence[str] | None, file: Path | None) -> tuple[str, ...]:
+    """Returns the faults of ``--fault`` and those of the file of ``--faults``. Raises UsageError for a wrong file."""
+    if file is None:
+        return tuple(named or ())
+    from edgeperf.faults import from_file
+
+    return (*(named or ()), *from_file(file))
 
 
 def some_time(option: str, text: str | None) -> float | None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from edgeperf.options import AcceptOption, HostOption, QuietOption, RecordOption, SourceOption, opened, some_time
+from edgeperf.options import (
+    AcceptOption,
+    FaultOption,
+    FaultsOption,
+    HostOption,
+    QuietOption,
+    RecordOption,
+    SourceOption,
+    opened,
+    scripted,
+    some_time,
+)
 from edgeperf.spans import rail_rate, span
 from edgeperf.ui import Ui
 from remote.errors import BoardError, Interrupted, UsageError
@@ -19,6 +30,8 @@ from remote.errors import BoardError, Interrupted, UsageError
 if TYPE_CHECKING:
     from edgeperf.rails import Row, Tally
     from edgeperf.rails_view import Source
+    from remote.board import Board
+    from remote.hosts import Host
 
 _UNPACED_S = 10.0
 _LEAST_EVERY_S = 0.05
@@ -53,6 +66,8 @@ def rails(
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Rows as CSV.")] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", "--json", help="Rows as JSON, one object a line.")] = False,
+    fault: FaultOption = None,
+    faults: FaultsOption = None,
     record: RecordOption = None,
     quiet: QuietOption = False,
     accept: AcceptOption = False,
@@ -65,8 +80,8 @@ def rails(
     if csv and jsonl:
         raise UsageError("--csv and --jsonl were given together", "give one of them")
     if log is not None:
-        if host is not None or record is not None:
-            raise UsageError("--from reads a log, so there is no board for --host or --record", "leave them out")
+        if any(given is not None for given in (host, record, fault, faults)):
+            raise UsageError("--from reads a log: there is no board for --host, --record or --fault", "leave them out")
         _from_log(log, board, form, ui)
         return
     if board is not None:
@@ -74,13 +89,13 @@ def rails(
     every_s, duration_s = span("--every", every), some_time("--duration", duration)
     if every_s < _LEAST_EVERY_S:
         raise UsageError(f"--every {every} is too short", f"at least {_LEAST_EVERY_S:g}s; --rate samples faster")
-    _from_board(host, accept, record, source, (rail_rate(rate, "--rate"), every_s, duration_s), form, ui)
+    open_ = partial(opened, accept=accept, record=record, faults=scripted(fault, faults))
+    _from_board(host, open_, source, (rail_rate(rate, "--rate"), every_s, duration_s), form, ui)
 
 
 def _from_board(
     name: str | None,
-    accept: bool,
-    record: Path | None,
+    open_: Callable[[Host], AbstractContextManager[Board]],
     source: str,
     pace: tuple[float, float, float | None],
     form: _Form,
@@ -95,7 +110,7 @@ def _from_board(
     if chosen.note:
         ui.note(chosen.note)
     rate_hz, every_s, duration_s = pace
-    with opened(chosen.host, accept=accept, record=record) as found:
+    with open_(chosen.host) as found:
         board = sources.through(found, source)
         if duration_s is None and found.transport.facts.simulated and not paced(board):
             duration_s = _UNPACED_S

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, isfinite, nan
 from typing import Any, ClassVar, Protocol
 
 from remote.errors import UsageError
@@ -339,7 +339,9 @@ def parse(text: str) -> Fault:
     try:
         argument = float(match["argument"]) if match["argument"] else kind.usual
     except ValueError:
-        raise UsageError(f"fault={text}: {match['argument']!r} is not a number") from None
+        argument = nan
+    if not isfinite(argument):
+        raise UsageError(f"fault={text}: {match['argument']!r} is not a number")
     return kind(start_s, stop_s, argument)
 
 

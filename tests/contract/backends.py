@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +26,12 @@ CPUFREQ = {
 
 @dataclass(frozen=True)
 class Backend:
-    """``connect`` opens the board, ``outside`` changes a node behind its back."""
+    """``connect`` opens the board, ``outside`` changes a node behind its back, ``close`` ends what was started."""
 
     name: str
     connect: Callable[[], Transport]
     outside: Callable[[str, str], None]
+    close: Callable[[], None] = lambda: None
 
 
 def tree(root: Path) -> None:
@@ -103,7 +105,25 @@ def twin(folder: Path) -> Backend:
     return Backend("twin", connect, outside)
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {"twin": twin}
+def twin_over_ssh(folder: Path) -> Backend:
+    """The twin behind its own SSH server, reached like any board."""
+    from remote import hosts, ssh
+    from remote.access import DEFAULT
+    from remote.sim.system import TwinSystem
+    from tests.ssh import twins
+
+    stack = ExitStack()
+    served = stack.enter_context(twins.served("sim:tx1@r23.1", folder / "server"))
+    machine = served.board.machine
+    return Backend(
+        "twin-ssh",
+        lambda: ssh.connect(hosts.ssh(served.name), DEFAULT),
+        lambda path, text: served.board.call(lambda: TwinSystem(machine, "root").write(path, text)),
+        stack.close,
+    )
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"twin": twin, "twin-ssh": twin_over_ssh}
 if os.name == "posix":
     BACKENDS["local"] = local
     BACKENDS["ssh-root"] = over_ssh("root")
