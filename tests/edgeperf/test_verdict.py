@@ -31,6 +31,7 @@ PROBLEMS: list[tuple[dict[str, Any], str, str]] = [
     ({"longest_gap_s": 1.5}, "sampler-dead", "INVALID"),
     ({"achieved_hz": 12.0}, "few-samples", "DEGRADED"),
     ({"rounding_share": 0.011}, "coarse-sensors", "DEGRADED"),
+    ({"outputs_wrong": "outputs differ from FP32"}, "outputs-wrong", "INVALID"),
     ({"fresh_share": 0.02}, "stale-samples", "DEGRADED"),
     ({"clocks_seen_hz": {"gpu": [691.2e6, 614.4e6, 614.4e6]}}, "clocks-not-as-asked", "INVALID"),
     ({"clocks_seen_hz": {"emc": [1700e6, None, 1700e6]}}, "clocks-not-as-asked", "INVALID"),
