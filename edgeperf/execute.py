@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from edgeperf import conditions, figures, raw
@@ -121,7 +122,7 @@ def _follow(board: Board, job: Job, passed: Pass) -> Completed:
         if isinstance(event, Series):
             series.append(event)
         else:
-            with noted(lambda: broken.append(True)):  # noqa: B023  # it is called in this round only
+            with noted(partial(broken.append, True)):
                 passed(event)
         event = events.throw(KeyboardInterrupt()) if broken else next(events)
     events.close()
