@@ -261,6 +261,7 @@ class Machine:
         program = self._programs.get(names[0]) if names else None
         if program is None:
             fail(errno.ENOENT, argv[0] if argv else "")
+        program = self._faults.program(names[0], program, self._now)
         process = SimProcess(self, program, tuple(argv), env, stdin, user)
         self._processes.append(process)
         process.step()

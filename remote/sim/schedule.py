@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Any
 
-from remote.sim.faults import Victim, parse
+from remote.sim.faults import parse
+from remote.sim.faults.fault import Fault, Victim
 from remote.sim.kernel.node import Tree
+from remote.sim.process import Program
 
 
 class Schedule:
@@ -49,7 +51,17 @@ class Schedule:
             happen(self._board)
 
     def spoil(self, tree: Tree, sensors: Sequence[str], now: Callable[[], float]) -> None:
-        """Puts the faults between the files of the power monitors and whoever reads them; adds files of their own."""
+        """Puts the faults between the kernel's files and whoever reads or writes them; adds files of their own."""
+        monitors = set(sensors)
+        others = [path for path in tree.paths() if path not in monitors]
         for fault in self._faults:
             tree.add({path: fault.sensor(path, node, now) for path, node in tree.nodes(sensors).items()})
+            if type(fault).node is not Fault.node:  # most touch no other file, and there are thousands
+                tree.add({path: fault.node(path, node, now) for path, node in tree.nodes(others).items()})
             tree.add(fault.files(now))
+
+    def program(self, name: str, program: Program, now: Callable[[], float]) -> Program:
+        """Returns a program that is about to be started as the faults make it."""
+        for fault in self._faults:
+            program = fault.program(name, program, now)
+        return program

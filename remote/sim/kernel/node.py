@@ -105,6 +105,10 @@ class Tree:
         """Returns files by path, to be put before by others through `add`."""
         return {path: self._nodes[path] for path in paths}
 
+    def paths(self) -> list[str]:
+        """Returns the paths of all files, be they there now or not."""
+        return list(self._nodes)
+
     def refuse(self, path: str, number: int) -> None:
         """Lets every further write to ``path`` fail with errno ``number``; 0 ends that."""
         self._refused[path] = number
