@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.network import LRN, Conv, Dropout, FullyConnected, Input, Network, Pool, ReLU, Softmax
+from engines.network import LRN, Conv, Dropout, FullyConnected, Input, Layer, Network, Pool, ReLU, Softmax
 
 
 def alexnet() -> Network:
@@ -37,3 +37,27 @@ def alexnet() -> Network:
         ),
         ("prob",),
     )
+
+
+def one_tower() -> Network:
+    """Returns AlexNet of 2014 (Krizhevsky, "one weird trick"), as PyTorch has it, for 224x224 images.
+
+    It has no groups and no normalisation; 714 M multiply-accumulates, 61.1 M parameters.
+    """
+    layers: list[Layer] = []
+    last = "data"
+    shapes = ((64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False))
+    for n, (filters, kernel, stride, pad, pooled) in enumerate((*shapes, (256, 3, 1, 1, True)), 1):
+        layers += [
+            Conv.square(f"conv{n}", last, filters, kernel, stride=stride, pad=pad),
+            ReLU(f"relu{n}", (f"conv{n}",)),
+        ]
+        last = f"relu{n}"
+        if pooled:
+            layers.append(Pool.square(f"pool{n}", last, "max", 3, stride=2))
+            last = f"pool{n}"
+    for n in (6, 7):
+        layers += [FullyConnected(f"fc{n}", (last,), 4096), ReLU(f"relu{n}", (f"fc{n}",))]
+        last = f"relu{n}"
+    layers.append(FullyConnected("fc8", (last,), 1000))
+    return Network("alexnet-torchvision", (Input("data", (3, 224, 224)),), tuple(layers), ("fc8",))

@@ -16,7 +16,7 @@ from engines.simulated.plan import Plan
 from engines.simulated.protocol import Engine
 from engines.simulated.stack import Stack
 from remote.sim.physics import Activity
-from remote.sim.process import Action, Busy, Context, OutOfBoardMemory
+from remote.sim.process import Action, Busy, Context, Died, OutOfBoardMemory
 
 # Assumed, as the module's other constants: nothing published says how long these boards build.
 _BUILD_S = 10.0
@@ -24,6 +24,7 @@ _BUILD_PER_LAYER_S = 0.5  # and once more for FP16, where kernels of both precis
 _KNOWN_LAYER = 0.05  # of that time for a layer whose tactics were timed before
 _LOAD_BYTES_PER_S = 100e6
 _STEP_S = 1.0
+_SIGKILL = 9
 
 _MOST_USED_BYTES = 512 << 20  # a limit on the workspace is not what is used
 
@@ -41,6 +42,8 @@ def build(context: Context, engine: Engine, timing: str | None) -> Generator[Act
     each_s = _BUILD_PER_LAYER_S * (2 if engine.precision == "fp16" else 1)
     left_s = _BUILD_S + sum(each_s * (_KNOWN_LAYER if layer in known else 1.0) for layer in layers)
     while left_s > 0:
+        if _short_of_memory(context):
+            raise Died(-_SIGKILL)
         yield Busy(min(_STEP_S, left_s), Activity(gpu_load=0.5, cpu_load=1.0))
         left_s -= _STEP_S
     if timing is None:
@@ -99,6 +102,12 @@ def take_memory(context: Context, plan: Plan) -> None:
 def out_of_memory(error: OutOfBoardMemory) -> Failed:
     """Returns the failure of the runner where memory is short."""
     return Failed("out_of_memory", f"Cuda Runtime (out of memory): {error}", HINT)
+
+
+def _short_of_memory(context: Context) -> bool:
+    """Says whether the kernel ends the build now: a fault of the board."""
+    is_on: Any = context.twin.get("build_oom")
+    return is_on is not None and bool(is_on(context.now()))
 
 
 def _layers(engine: Engine) -> list[str]:

@@ -6,11 +6,12 @@ from collections.abc import Generator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from remote.sim.process import Action, Context, Err, Program, Sleep
+from remote.sim.process import Action, Context, Died, Err, Program, Sleep
 
 _START_S = 0.8  # assumed
 _DAEMON_ERROR = 125
 _NOT_FOUND = 127
+_SIGNAL = 128
 _VALUED = ("--runtime", "--network", "--volume", "-v", "--entrypoint", "--env", "-e", "--user", "-u", "--workdir", "-w")
 
 
@@ -38,7 +39,10 @@ def docker(context: Context, programs: Mapping[str, Program]) -> Generator[Actio
         return _NOT_FOUND
     yield Sleep(_START_S)
     context.argv = argv
-    return (yield from program(context))
+    try:
+        return (yield from program(context))
+    except Died as died:
+        return died.code if died.code >= 0 else _SIGNAL - died.code
 
 
 def _command(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -13,11 +13,12 @@ from engines.simulated.groups import groups, no_gain
 from engines.simulated.work import Flavour, works
 from remote.sim.physics import Clocks, Gpu, LayerTime, TimeConstants, layer_time, record
 
-_FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
+FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
     "caffe": ("caffe", "caffe-cudnn4"),
     "tensorrt": ("tensorrt", "tensorrt"),
     "trtexec": ("tensorrt", "tensorrt"),
 }
+"""By toolchain: how it treats layers, and which table of constants it has."""
 
 
 def explain(
@@ -28,9 +29,9 @@ def explain(
     Beside them ``groups`` has a row per kind of layer (`engines.simulated.groups.Group`), and ``no_gain`` the layers
     that FP16 does not speed up (`engines.simulated.groups.NoGain`), None for a run in FP32.
     """
-    if toolchain not in _FLAVOURS or "time" not in twin:
+    if toolchain not in FLAVOURS or "time" not in twin:
         return None
-    flavour, constants = _FLAVOURS[toolchain]
+    flavour, constants = FLAVOURS[toolchain]
     gpu, pace = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"][constants])
 
     def times(of: Precision) -> list[LayerTime]:
@@ -49,9 +50,11 @@ def explain(
 
 def source(toolchain: str, l4t: str, twin: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns where the constants of a simulated run come from; says "extrapolated" when that is another release."""
-    if toolchain not in _FLAVOURS:
+    if toolchain not in FLAVOURS:
         return ()
-    table = twin["time"][_FLAVOURS[toolchain][1]]
+    if "time" not in twin:
+        return ("simulated with constants that are not known here: those of another user's board",)
+    table = twin["time"][FLAVOURS[toolchain][1]]
     origin = table["source"].removeprefix("measured: ")
     same = l4t.split(".")[0] == table["l4t"].split(".")[0]
     return (f"simulated with constants {origin}" + ("" if same else f"; extrapolated to L4T {l4t}"),)

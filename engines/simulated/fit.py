@@ -1,25 +1,23 @@
-"""Fits the simulated board's constants to published measurements: ``python -m engines.simulated.fit``.
+"""Fits the simulated boards' constants to published measurements: ``python -m engines.simulated.fit``.
 
-Prints the constants, and the error of every row twice: with all rows fitted, and with that row left out of the fit.
-Least squares of the logarithm of time; of the relative error of power, whose constants may not be negative.
+Prints the constants, and the error of every row twice: with all rows fitted, and without the row, or without all rows
+of its network on that board. Least squares of the logarithm of time, in which no source counts for more than a dozen
+rows; of the relative error of power, whose constants may not be negative.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib import resources
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.cost import Precision
-from engines.models import load
-from engines.simulated.work import Flavour, works
+from engines.simulated.measured import Row, Set, measured
+from engines.simulated.simplex import minimum
 from remote.boards import load as load_board
 from remote.sim.physics import (
     CHANNELS,
@@ -37,142 +35,138 @@ from remote.sim.physics import (
     memory_s,
     power,
     record,
+    tiled,
 )
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Vector = NDArray[np.float64]
-Corner = tuple[float, Vector]
-
-# What is fitted in each set: where the search starts, and the most that can be. The rest stays 0: freed, it ends there.
-# From few half_columns the search ends in a poorer minimum (slow memory instead), which is why it starts at many.
-_SHARED = {"fp32_efficiency": (0.7, 1.0), "fp16_efficiency": (0.6, 1.0), "launch_s": (1e-4, 1.0)}
-FREE: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "caffe-cudnn4": _SHARED | {"bandwidth_efficiency": (0.6, 0.8), "macs_per_output": (150.0, 1e4)},
-    "tensorrt": _SHARED | {"bandwidth_efficiency": (0.75, 0.8), "half_columns": (30.0, 1e3)},
-}
 
 
 @dataclass(frozen=True)
-class Row:
-    """One published measurement. ``watts`` is None where power was not measured."""
+class Table:
+    """A table of constants: the ``board`` that holds it under ``key``, and what is ``free``: first guess, and most.
 
-    network: str
-    precision: Precision
-    batch: int
-    images_per_s: float
-    watts: float | None
-    flavour: Flavour
-    clocks: Clocks
+    With ``after`` it starts from that table, is held to it by `PRIOR`, and keeps what is not free.
+    """
 
-    @property
-    def seconds(self) -> float:
-        """The measured time of one batch."""
-        return self.batch / self.images_per_s
-
-    def works(self) -> tuple[Work, ...]:
-        """Returns the work of one batch."""
-        return works(load(self.network, self.batch).network, self.batch, self.precision, self.flavour)
+    board: str
+    key: str
+    free: Mapping[str, tuple[float, float]]
+    after: str = ""
 
 
-@cache
-def measured() -> dict[str, tuple[Row, ...]]:
-    """Returns the published measurements by the name of their set."""
-    text = (resources.files("engines.simulated") / "data" / "measured.toml").read_text("utf-8")
-    return {
-        name: tuple(
-            Row(**{"watts": None, **row}, flavour=s["flavour"], clocks=Clocks(s["cpu_hz"], s["gpu_hz"], s["emc_hz"]))
-            for row in s["rows"]
-        )
-        for name, s in tomllib.loads(text)["set"].items()
-    }
+_SHARED = {"fp16_efficiency": (0.8, 1.0), "bandwidth_efficiency": (0.55, 0.85), "launch_s": (3e-5, 1.0)}
+_BOTH = {"fp32_efficiency": (0.7, 1.0), **_SHARED}
+_OUTPUT = {"macs_per_output": (60.0, 1e4)}
+TABLES: Mapping[str, Table] = {
+    "caffe-cudnn4": Table("tx1", "caffe-cudnn4", _BOTH | {"macs_per_output": (200.0, 1e4)}),
+    "tensorrt-maxwell": Table("tx1", "tensorrt", _BOTH | _OUTPUT | {"winograd": (1.4, 2.25)}),
+    "tensorrt-pascal": Table("tx2", "tensorrt", _BOTH, "tensorrt-maxwell"),
+    "tensorrt-volta": Table("agx-xavier", "tensorrt", _SHARED, "tensorrt-pascal"),
+    "tensorrt-ampere": Table("agx-orin", "tensorrt", _SHARED, "tensorrt-volta"),
+}
+"""What is fitted. A GPU's generation that follows another one keeps most of what is known of that."""
+
+PRIOR = 0.002
+"""Assumed: what a constant's squared logarithmic distance from the generation before weighs, beside a row's error."""
+
+_COUNTED_ROWS = 12
 
 
-def fit_time(rows: Sequence[Row], gpu: Gpu, free: Mapping[str, tuple[float, float]]) -> TimeConstants:
-    """Returns the constants in ``free`` that bring the times of ``rows`` closest; the others are 0."""
+def fit_time(
+    rows: Sequence[Row],
+    free: Mapping[str, tuple[float, float]],
+    start: TimeConstants | None = None,
+    weights: Sequence[float] | None = None,
+) -> TimeConstants:
+    """Returns the constants in ``free`` that bring the times of ``rows`` closest; the others are as in ``start``."""
     target = np.log([row.seconds for row in rows])
-    layers = [_stacked(row) for row in rows]
-    most = np.array([high for _, high in free.values()])
+    share = np.array(weights or [1.0] * len(rows)) / sum(weights or [1.0] * len(rows))
+    stack = Stacked(rows)
+    base = start or TimeConstants(0.0, 0.0, 0.0, 0.0)
+    most = np.log([high for _, high in free.values()])
+    first = np.log([getattr(start, name) if start else guess for name, (guess, _) in free.items()])
 
     def constants(x: Vector) -> TimeConstants:
-        values = np.minimum(np.exp(x), most)
-        zero = TimeConstants(0.0, 0.0, 0.0, 0.0)
-        return replace(zero, **dict(zip(free, map(float, values), strict=True)))
+        values = np.exp(np.minimum(x, most))
+        return replace(base, **dict(zip(free, map(float, values), strict=True)))
 
     def loss(x: Vector) -> float:
-        known = constants(x)
-        times = [_batch_s(work, row.clocks, gpu, known) for work, row in zip(layers, rows, strict=True)]
-        beyond = float(np.maximum(x - np.log(most), 0.0).sum())
-        return float(((np.log(times) - target) ** 2).mean()) + beyond
+        missed = (np.log(stack.seconds(constants(x))) - target) ** 2
+        beyond = float(np.maximum(x - most, 0.0).sum())
+        return float(missed @ share) + beyond + (PRIOR * float(((x - first) ** 2).sum()) if start else 0.0)
 
-    start = np.log([first for first, _ in free.values()])
-    return constants(minimum(loss, minimum(loss, start, 0.5), 0.2))
+    return constants(minimum(loss, minimum(loss, first, 0.4), 0.15))
 
 
-def fit_power(rows: Sequence[Row], model: PowerModel, gpu: Gpu, times: TimeConstants) -> PowerConstants:
-    """Returns the power constants that bring the watts of ``rows`` closest, at the speeds that ``times`` gives."""
-    known = [row for row in rows if row.watts is not None]
+class Stacked:
+    """The layers of all rows as two arrays, one per precision: the formulas are plain arithmetic and do all at once."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._parts = [part for name in ("fp32", "fp16") if (part := _part(rows, name))]
+        self._count = len(rows)
+
+    def seconds(self, constants: TimeConstants) -> Vector:
+        """Returns the simulated seconds of one batch of each row."""
+        found = np.zeros(self._count)
+        for work, clocks, gpu, places in self._parts:
+            layers_s = np.maximum(arithmetic_s(work, clocks, gpu, constants), memory_s(work, clocks, gpu, constants))
+            layers_s += launch_s(work, clocks, gpu, constants)
+            found += np.bincount(places, layers_s, self._count)
+        return found
+
+
+def _part(rows: Sequence[Row], precision: str) -> tuple[Work, Clocks, Gpu, NDArray[np.int64]] | None:
+    mine = [(n, row) for n, row in enumerate(rows) if row.precision == precision]
+    layers = [(n, row, tiled(work, row.gpu)) for n, row in mine for work in row.works()]
+    if not layers:
+        return None
+
+    def arrays(values: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+        return {name: np.array([getattr(value, name) for value in values], float) for name in names}
+
+    names = ("flops", "bytes", "outputs", "launches", "winograd")
+    work = replace(layers[0][2], **arrays([work for *_, work in layers], names))
+    clocks = replace(
+        layers[0][1].clocks, **arrays([row.clocks for _, row, _ in layers], ("cpu_hz", "gpu_hz", "emc_hz"))
+    )
+    limits = ("lanes", "fp16_rate", "bytes_per_emc_clock", "reference_cpu_hz")
+    gpu = replace(layers[0][1].gpu, **arrays([row.gpu for _, row, _ in layers], limits))
+    return work, clocks, gpu, np.array([n for n, *_ in layers])
+
+
+def fit_power(loads: Sequence[tuple[Row, TimeConstants]], model: PowerModel) -> PowerConstants:
+    """Returns the power constants that bring the watts of rows closest, at the speeds that their constants give."""
+    known = [(row, times) for row, times in loads if row.watts is not None]
     names = tuple(asdict(model.constants))
     zero = PowerConstants(0.0, 0.0, 0.0, 0.0)
     units = [replace(zero, **{name: 1.0}) for name in names]
 
     # Power is linear in its constants: its columns are what each contributes alone.
     def watts(one: PowerConstants) -> Vector:
-        return np.array([total_w(row, replace(model, constants=one), gpu, times) for row in known])
+        return np.array([total_w(row, replace(model, constants=one), times) for row, times in known])
 
-    target, fixed = np.array([row.watts for row in known]), watts(zero)
+    target, fixed = np.array([row.watts for row, _ in known]), watts(zero)
     columns = np.stack([(watts(unit) - fixed) / target for unit in units], axis=1)
     values = nonnegative(columns, 1.0 - fixed / target)
     return PowerConstants(**dict(zip(names, map(float, values), strict=True)))
 
 
-def batch_s(row: Row, gpu: Gpu, constants: TimeConstants) -> float:
+def batch_s(row: Row, constants: TimeConstants) -> float:
     """Returns the simulated seconds of one batch of ``row``."""
-    return sum(layer_time(work, row.clocks, gpu, constants).seconds for work in row.works())
+    return float(Stacked([row]).seconds(constants)[0])
 
 
-def total_w(row: Row, model: PowerModel, gpu: Gpu, constants: TimeConstants) -> float:
+def total_w(row: Row, model: PowerModel, constants: TimeConstants) -> float:
     """Returns the simulated watts of the five channels while ``row`` runs over and over."""
-    watts = power(_activity(row, gpu, constants), row.clocks, model)
+    watts = power(_activity(row, constants), row.clocks, model)
     return sum(watts[name] for name in CHANNELS)
 
 
-def minimum(loss: Callable[[Vector], float], start: Vector, step: float) -> Vector:
-    """Returns where ``loss`` is least, near ``start``: the simplex method of Nelder and Mead (1965)."""
-    points = [start, *(start + step * unit for unit in np.eye(len(start)))]
-    simplex = [(loss(point), point) for point in points]
-    for _ in range(2000):
-        simplex.sort(key=lambda corner: corner[0])
-        if simplex[-1][0] - simplex[0][0] < 1e-12:
-            break
-        better = _instead_of_worst(loss, simplex)
-        if better:
-            simplex[-1] = better
-        else:
-            middles = [(point + simplex[0][1]) / 2 for _, point in simplex[1:]]
-            simplex[1:] = [(loss(point), point) for point in middles]
-    return min(simplex, key=lambda corner: corner[0])[1]
-
-
-def _instead_of_worst(loss: Callable[[Vector], float], simplex: Sequence[Corner]) -> Corner | None:
-    """Returns the corner to put in the place of the worst, the last; None where the simplex should shrink."""
-    worst = simplex[-1]
-    centre = np.mean([point for _, point in simplex[:-1]], axis=0)
-
-    def tried(reach: float) -> Corner:
-        point = centre + reach * (centre - worst[1])
-        return loss(point), point
-
-    mirrored = tried(1.0)
-    if mirrored[0] < simplex[0][0]:
-        return min(mirrored, tried(2.0), key=lambda corner: corner[0])
-    if mirrored[0] < simplex[-2][0]:
-        return mirrored
-    inside = tried(-0.5)
-    return inside if inside[0] < worst[0] else None
+@cache
+def _activity(row: Row, constants: TimeConstants) -> Activity:
+    layers = row.works()
+    times = [layer_time(work, row.clocks, row.gpu, constants) for work in layers]
+    return activity(layers, times, spinning=row.flavour == "caffe")
 
 
 def nonnegative(columns: Vector, target: Vector) -> Vector:
@@ -189,86 +183,117 @@ def nonnegative(columns: Vector, target: Vector) -> Vector:
     return best
 
 
-@cache
-def _stacked(row: Row) -> Work:
-    """Returns all layers as one Work whose numbers are arrays: the formulas are plain arithmetic and do all at once."""
-    layers = row.works()
-    numbers = {
-        name: np.array([getattr(work, name) for work in layers], float)
-        for name in ("flops", "bytes", "outputs", "launches", "columns")
-    }
-    return Work(name=row.network, precision=row.precision, **cast(dict[str, Any], numbers))
+def fit_scale(loads: Sequence[tuple[Row, TimeConstants]], model: PowerModel) -> PowerConstants:
+    """Returns the power constants with all but idle power changed in proportion, so as to come closest to the watts."""
+    load = {name: value for name, value in asdict(model.constants).items() if name != "idle_w"}
+    idle = replace(model, constants=replace(model.constants, **dict.fromkeys(load, 0.0)))
+    watts = np.array([[row.watts, total_w(row, idle, t), total_w(row, model, t)] for row, t in loads if row.watts])
+    target, base, full = watts.T
+    column = (full - base) / target
+    factor = float(column @ (1.0 - base / target) / (column @ column))
+    return replace(model.constants, **{name: value * factor for name, value in load.items()})
 
 
-def _batch_s(stacked: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
-    limits = [limit(stacked, clocks, gpu, constants) for limit in (arithmetic_s, memory_s, launch_s)]
-    return float(np.max(np.array(limits), axis=0).sum())
-
-
-@cache
-def _activity(row: Row, gpu: Gpu, constants: TimeConstants) -> Activity:
-    layers = row.works()
-    times = [layer_time(work, row.clocks, gpu, constants) for work in layers]
-    return activity(layers, times, spinning=row.flavour == "caffe")
+POWER: Mapping[str, Callable[[Sequence[tuple[Row, TimeConstants]], PowerModel], PowerConstants]] = {
+    "tx1": fit_power,
+    "tx2": fit_scale,
+}
+"""The boards of which watts are published, and how their constants are found: all of them, or one factor."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """The board's constants: by set for time, shared for power."""
+    """The boards' constants: of time by table, of power by board."""
 
-    gpu: Gpu
     times: Mapping[str, TimeConstants]
-    power: PowerModel
+    power: Mapping[str, PowerModel]
 
     @classmethod
     def stored(cls) -> Model:
-        """Returns what the specification of the TX1 holds."""
-        twin = load_board("tx1").twin
-        times = {name: record(TimeConstants, table) for name, table in twin["time"].items()}
-        return cls(record(Gpu, twin["gpu"]), times, PowerModel.of(twin))
+        """Returns what the specifications of the boards hold."""
+        twins = {name: load_board(table.board).twin for name, table in TABLES.items()}
+        times = {name: record(TimeConstants, twins[name]["time"][table.key]) for name, table in TABLES.items()}
+        return cls(times, {board: PowerModel.of(load_board(board).twin) for board in POWER})
 
-    def fitted(self, without: Row | None = None) -> Model:
-        """Returns the constants fitted to all rows, or to all but one. What is assumed stays."""
-        sets = {name: [row for row in rows if row != without] for name, rows in measured().items()}
-        times = {name: fit_time(rows, self.gpu, FREE[name]) for name, rows in sets.items()}
-        watts = fit_power(sets["caffe-cudnn4"], self.power, self.gpu, times["caffe-cudnn4"])
-        return Model(self.gpu, times, replace(self.power, constants=watts))
+    def fitted(self, without: str = "", last: str = "") -> Model:
+        """Returns the constants fitted to all rows but those whose ``left_out`` is ``without``. What is assumed stays.
+
+        Tables after ``last`` stay as they are.
+        """
+        times: dict[str, TimeConstants] = {}
+        for name, table in TABLES.items():
+            sets = [one for one in measured().values() if one.fit and one.constants == name]
+            rows = [(row, min(1.0, _COUNTED_ROWS / len(one.rows))) for one in sets for row in one.rows]
+            kept = [(row, weight) for row, weight in rows if row.left_out != without]
+            if len(kept) == len(rows) and without and table.after not in times:
+                times[name] = self.times[name]  # nothing that matters here is left out
+                continue
+            start = times.get(table.after, self.times[table.after]) if table.after else None
+            times[name] = fit_time([row for row, _ in kept], table.free, start, [weight for _, weight in kept])
+            if name == last:
+                break
+        known = {**self.times, **times}
+        loads = {board: _loads(board, known, without) for board in POWER}
+        found = {board: fit(loads[board], self.power[board]) for board, fit in POWER.items()}
+        return Model(known, {board: replace(self.power[board], constants=one) for board, one in found.items()})
 
     def speed_error(self, name: str, row: Row) -> float:
-        """Returns the relative error of images per second of a row of the set ``name``: 0.1 is 10 % too fast."""
-        return row.seconds / batch_s(row, self.gpu, self.times[name]) - 1.0
+        """Returns the relative error of images per second of a row of the table ``name``: 0.1 is 10 % too fast."""
+        return row.seconds / batch_s(row, self.times[name]) - 1.0
 
     def power_error(self, name: str, row: Row) -> float:
         """Returns the relative error of watts of a row, NaN where none were measured."""
-        return total_w(row, self.power, self.gpu, self.times[name]) / row.watts - 1.0 if row.watts else np.nan
+        return total_w(row, self.power[row.board], self.times[name]) / row.watts - 1.0 if row.watts else np.nan
+
+
+def _loads(board: str, times: Mapping[str, TimeConstants], without: str) -> list[tuple[Row, TimeConstants]]:
+    sets = [one for one in measured().values() if one.fit and one.board == board]
+    return [(row, times[one.constants]) for one in sets for row in one.rows if row.watts and row.left_out != without]
+
+
+@cache
+def _blind(without: str, table: str) -> Model:
+    return Model.stored().fitted(without, table)
+
+
+def errors(one: Set, row: Row, fitted: Model) -> Vector:
+    """Returns the relative errors of speed (fitted, left out) and of power (fitted, left out; NaN where unknown)."""
+    blind = _blind(row.left_out, one.constants) if one.fit else fitted
+    both = [model.speed_error(one.constants, row) for model in (fitted, blind)]
+    return np.array(both + [model.power_error(one.constants, row) for model in (fitted, blind)])
 
 
 def report() -> Iterator[str]:
     """Yields the lines that `main` prints."""
     stored = Model.stored()
     fitted = stored.fitted()
-    for name in measured():
-        yield from _constants(f"twin.time.{name}", asdict(stored.times[name]), asdict(fitted.times[name]))
-    yield from _constants("twin.power", asdict(stored.power.constants), asdict(fitted.power.constants))
-    for name, rows in measured().items():
-        yield f"\n{name}: errors of the simulated board, and with the row left out of the fit"
+    for name in TABLES:
+        yield from _constants(f"twin.time of {name}", asdict(stored.times[name]), asdict(fitted.times[name]))
+    for board in POWER:
+        before, after = (asdict(model.power[board].constants) for model in (stored, fitted))
+        yield from _constants(f"twin.power of {board}", before, after)
+    sizes: dict[str, Vector] = {}
+    for name, one in measured().items():
+        yield f"\n{name}: {one.board}, {one.constants}" + ("" if one.fit else ", in no fit")
         yield _line("", "images/s", "error", "left out", "watts", "error", "left out")
-        errors = [_errors(name, row, fitted) for row in rows]
-        for row, (speed, blind_speed, watts, blind_watts) in zip(rows, map(_percents, errors), strict=True):
+        found = np.array([errors(one, row, fitted) for row in one.rows])
+        for row, (speed, blind_speed, watts, blind_watts) in zip(one.rows, map(_percents, found), strict=True):
             what = f"{row.network} {row.precision} batch {row.batch}"
             measured_w = f"{row.watts:.1f}" if row.watts else ""
             yield _line(what, f"{row.images_per_s:.1f}", speed, blind_speed, measured_w, watts, blind_watts)
-        sizes = np.abs(errors)
-        for label, one in (("mean", sizes.mean(axis=0)), ("worst", sizes.max(axis=0))):
-            speed, blind_speed, watts, blind_watts = (text.lstrip("+") for text in _percents(one))
-            yield _line(label, "", speed, blind_speed, "", watts, blind_watts)
+        sizes[name] = np.abs(found)
+    yield from summary(sizes)
 
 
-def _errors(name: str, row: Row, fitted: Model) -> Vector:
-    """Returns the relative errors of speed (fitted, left out) and of power (fitted, left out; NaN where unknown)."""
-    blind = fitted.fitted(without=row)
-    both = [one.speed_error(name, row) for one in (fitted, blind)]
-    return np.array(both + [one.power_error(name, row) for one in (fitted, blind)])
+def summary(sizes: Mapping[str, Vector]) -> Iterator[str]:
+    """Yields a line per set with the mean and the worst of the sizes of its errors."""
+    yield "\nmean and worst error, with all rows fitted and with the rows left out"
+    yield _line("", "rows", "speed", "left out", "worst", "power", "left out")
+    for name, found in sizes.items():
+        speed, blind_speed, watts, blind_watts = _percents(found.mean(axis=0))
+        worst = _percents(found[:, 1:2].max(axis=0))[0]
+        cells = (speed, blind_speed, worst, watts, blind_watts)
+        yield _line(name, str(len(found)), *(cell.lstrip("+") for cell in cells))
 
 
 def _constants(title: str, stored: Mapping[str, float], fitted: Mapping[str, float]) -> Iterator[str]:
@@ -281,7 +306,7 @@ def _percents(errors: Vector) -> list[str]:
 
 
 def _line(what: str, *cells: str) -> str:
-    return (f"{what:24}" + "".join(f"{cell:>10}" for cell in cells)).rstrip()
+    return (f"{what:26}" + "".join(f"{cell:>10}" for cell in cells)).rstrip()
 
 
 def main() -> None:

@@ -17,8 +17,11 @@ from remote.sim.process import Action, Busy, Context
 _CHUNK_S = 0.5
 """Clocks are looked at anew this often. Batches in between are drawn in one go."""
 
+_FREE_CHUNK_S = 0.1
+"""How often where governors choose the clocks."""
+
 _NO_LIMIT = 1 << 30
-_FULL = Activity(gpu_load=1.0, cpu_load=1.0)
+_NOTHING, _FULL = Activity(), Activity(gpu_load=1.0, cpu_load=1.0)
 _STEPS = 8
 _TENSORRT_RUN = 0.001
 """Assumed: from run to run TensorRT differs less than Caffe does, since batches are queued ahead."""
@@ -65,11 +68,12 @@ class Pace:
         until_s = self._context.now() + duration_s
         least += len(done)
         while (left_s := until_s - self._context.now()) > 0 or len(done) < least:
-            mean_s, load = self._now()
+            mean_s, load = self._of(self._context.clocks())
+            chunk_s = _FREE_CHUNK_S if self._free() else _CHUNK_S
             if left_s > 0:
-                drawn = self._noise.batches(mean_s, min(_CHUNK_S, left_s), _NO_LIMIT)
+                drawn = self._noise.batches(mean_s, min(chunk_s, left_s), _NO_LIMIT)
             else:
-                drawn = self._noise.batches(mean_s, _CHUNK_S, least - len(done))
+                drawn = self._noise.batches(mean_s, chunk_s, least - len(done))
             since_s = self._context.now()
             try:
                 yield Busy(sum(drawn), load)
@@ -80,7 +84,7 @@ class Pace:
             done += drawn
 
     def clocks(self) -> Clocks:
-        """Returns the clocks in effect once governors have followed the load, whatever was done before.
+        """Returns the clocks at which governors settle under the load, whatever was done before.
 
         A load shrinks as its clock rises, so a governor may go to and fro between two rates: one of them is taken.
         """
@@ -93,8 +97,8 @@ class Pace:
             clocks = wanted
         return clocks
 
-    def _now(self) -> tuple[float, Activity]:
-        return self._of(self.clocks())
+    def _free(self) -> bool:
+        return self._context.clocks(_NOTHING) != self._context.clocks(_FULL)
 
     def _of(self, clocks: Clocks) -> tuple[float, Activity]:
         if clocks not in self._known:

@@ -78,7 +78,10 @@ class Batch:
 
 
 class Physics:
-    """How an engine runs on the board of ``twin``."""
+    """How an engine runs on the board of ``twin``.
+
+    ``works`` is the work of its layers, that of slow ones counted as more operations; ``constants`` are those of time.
+    """
 
     def __init__(self, twin: Mapping[str, Any], engine: Engine, mode: Mode) -> None:
         self._mode, self._engine = mode, engine
@@ -87,9 +90,10 @@ class Physics:
         constants = record(TimeConstants, twin["time"]["tensorrt"])
         if mode.cuda_graph:
             constants = replace(constants, launch_s=constants.launch_s * self._costs.graph_launch)
-        self._constants = constants
+        self.constants = constants
         self._works = works(engine.network, engine.batch, engine.precision, "tensorrt")
-        self._speeds = self._layer_speeds(float(twin["gpu"]["sm"]) >= _AMPERE)
+        speeds = self._layer_speeds(float(twin["gpu"]["sm"]) >= _AMPERE)
+        self.works = tuple(replace(w, flops=w.flops / speed) for w, speed in zip(self._works, speeds, strict=True))
         shapes = engine.network.shapes(engine.batch)
         copied = [[prod(shapes[name]) * BYTES_PER_NUMBER["fp32"] for name in names] for names in _ends(engine.network)]
         self._in_bytes, self._out_bytes = map(sum, copied)
@@ -110,8 +114,7 @@ class Physics:
     def batch(self, clocks: Clocks) -> Batch:
         """Returns what one batch of many is like under ``clocks``."""
         mode, costs = self._mode, self._costs
-        paced = (replace(w, flops=w.flops / speed) for w, speed in zip(self._works, self._speeds, strict=True))
-        layers = tuple(layer_time(work, clocks, self._gpu, self._constants) for work in paced)
+        layers = tuple(layer_time(work, clocks, self._gpu, self.constants) for work in self.works)
         # A copy reads and writes every byte.
         copy_rate = self._gpu.bytes_per_emc_clock * clocks.emc_hz * costs.copy_share / 2
         h2d_s, d2h_s = (size / copy_rate if mode.transfers else 0.0 for size in (self._in_bytes, self._out_bytes))

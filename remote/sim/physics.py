@@ -1,6 +1,7 @@
 """Work -> time, power and heat. Pure: no clock, no files.
 
-Time per layer = max(arithmetic, memory, launches): work is queued ahead, so the slowest of the three paces a layer.
+Time per layer = max(arithmetic, memory) + launches. A matrix product is done in tiles, of which each multiprocessor
+takes one at a time: what does not fill a tile, or the last round of tiles, is waited for all the same.
 Power = idle + busy GPU + J per operation + J per byte + busy CPU cores, each scaled with the clocks.
 Heat = two stages, each a capacity behind a resistance.
 
@@ -11,13 +12,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, cast
+from zlib import crc32
 
 Precision = Literal["fp32", "fp16"]
 Bound = Literal["arithmetic", "memory", "launch"]
 Record = TypeVar("Record")
 CHANNELS = ("CPU", "GPU", "SOC", "DDR_IO", "DDR")
+
+# Rows, columns and relative speed of the tiles that a library chooses from. Assumed: these are usual sizes; a small
+# tile reads more of its operands per operation, which makes it slower.
+_TILES = ((128, 128, 1.0), (128, 64, 1.0), (64, 64, 0.9), (128, 32, 0.8), (64, 32, 0.7), (32, 32, 0.55))
+
+# Assumed: by how much more than its tiles a product may take, as kernels suit some sizes better than others. How much
+# of it is drawn from the size, always alike; equal rounds of equal tiles take equal time, so that twice the work never
+# takes less.
+_ROUGHNESS = 0.4
 
 
 @dataclass(frozen=True)
@@ -47,8 +59,9 @@ class Work:
     """What one layer asks of the GPU, for a whole batch.
 
     ``flops`` are operations, a multiply-accumulate counting as two; ``bytes`` are read or written in memory.
-    ``outputs`` are results that are accumulated over many terms, 0 in a layer without such. ``columns`` is how many
-    columns the layer's matrix product has (batch x positions); infinite where that limits nothing.
+    ``outputs`` are results that are accumulated over many terms, 0 in a layer without such. A matrix product makes
+    ``groups`` times ``rows`` x ``columns`` of them; 0 rows where that limits nothing. ``winograd`` says that Winograd's
+    method applies, which needs fewer operations than are counted.
     """
 
     name: str
@@ -57,14 +70,21 @@ class Work:
     outputs: float = 0.0
     precision: Precision = "fp32"
     launches: float = 1.0
-    columns: float = math.inf
+    rows: int = 0
+    columns: int = 0
+    groups: int = 1
+    winograd: bool = False
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What the chip can do at best. ``reference_cpu_hz`` is the CPU clock at which launch times were measured."""
+    """What the chip can do at best: ``lanes`` in multiprocessors of ``lanes_per_sm``.
+
+    ``reference_cpu_hz`` is the CPU clock at which launch times were measured.
+    """
 
     lanes: int
+    lanes_per_sm: int
     fp16_rate: float
     bytes_per_emc_clock: float
     reference_cpu_hz: float
@@ -75,7 +95,7 @@ class TimeConstants:
     """How near a library comes to that best.
 
     The efficiencies are shares of the peak. ``macs_per_output`` is what starting and ending an accumulation costs, in
-    multiply-accumulates at the FP32 peak; ``half_columns`` the columns at which a matrix product has half its speed.
+    multiply-accumulates at the FP32 peak; ``winograd`` how much faster products are that Winograd's method applies to.
     """
 
     fp32_efficiency: float
@@ -83,12 +103,12 @@ class TimeConstants:
     bandwidth_efficiency: float
     launch_s: float
     macs_per_output: float = 0.0
-    half_columns: float = 0.0
+    winograd: float = 1.0
 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """How long a layer takes, in seconds: ``seconds``, and what each of the three limits alone would take."""
+    """How long a layer takes, in seconds: ``seconds``, and what arithmetic, memory and launches alone would take."""
 
     name: str
     seconds: float
@@ -98,7 +118,7 @@ class LayerTime:
 
     @property
     def bound(self) -> Bound:
-        """The limit that paces this layer."""
+        """What takes most of this layer's time."""
         if self.launch_s >= max(self.arithmetic_s, self.memory_s):
             return "launch"
         return "arithmetic" if self.arithmetic_s > self.memory_s else "memory"
@@ -106,16 +126,35 @@ class LayerTime:
 
 def layer_time(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> LayerTime:
     """Returns how long ``work`` takes, in seconds."""
-    arithmetic, memory = arithmetic_s(work, clocks, gpu, constants), memory_s(work, clocks, gpu, constants)
-    launch = launch_s(work, clocks, gpu, constants)
-    return LayerTime(work.name, max(arithmetic, memory, launch), arithmetic, memory, launch)
+    arithmetic = arithmetic_s(tiled(work, gpu, clocks.gpu_share), clocks, gpu, constants)
+    memory, launch = memory_s(work, clocks, gpu, constants), launch_s(work, clocks, gpu, constants)
+    return LayerTime(work.name, max(arithmetic, memory) + launch, arithmetic, memory, launch)
+
+
+def tiled(work: Work, gpu: Gpu, gpu_share: float = 1.0) -> Work:
+    """Returns ``work`` with the operations that its tiles stand for, full or not, done by that share of the lanes."""
+    if not work.rows:
+        return work
+    sms = max(1, round(gpu.lanes * gpu_share / gpu.lanes_per_sm))
+    return replace(work, flops=work.flops * _padding(work.rows, work.columns, work.groups, sms), rows=0)
+
+
+@lru_cache(maxsize=4096)
+def _padding(rows: int, columns: int, groups: int, sms: int) -> float:
+    """Returns how many times longer a product takes than without tiles, with the best choice of tiles."""
+
+    def padded(high: int, wide: int, speed: float) -> float:
+        rounds = math.ceil(groups * math.ceil(rows / high) * math.ceil(columns / wide) / sms)
+        luck = crc32(f"{rows} {groups} {rounds} {high} {wide}".encode()) / 2**32
+        return rounds * sms * high * wide / speed * (1 + _ROUGHNESS * luck)
+
+    return min(padded(*tile) for tile in _TILES) / (groups * rows * columns)
 
 
 def arithmetic_s(work: Work, clocks: Clocks, gpu: Gpu, constants: TimeConstants) -> float:
-    """Returns the seconds that the operations alone take."""
-    fp16 = work.precision == "fp16"
-    speed = gpu.fp16_rate * constants.fp16_efficiency if fp16 else constants.fp32_efficiency
-    products = work.flops / speed * (1 + constants.half_columns / work.columns)
+    """Returns the seconds that the operations alone take; those of tiles are counted if ``work`` is `tiled`."""
+    speed = gpu.fp16_rate * constants.fp16_efficiency if work.precision == "fp16" else constants.fp32_efficiency
+    products = work.flops / (speed * (1 + (constants.winograd - 1) * work.winograd))
     return (products + 2 * constants.macs_per_output * work.outputs) / (
         2 * gpu.lanes * clocks.gpu_share * clocks.gpu_hz
     )
@@ -161,9 +200,10 @@ class PowerConstants:
 
 @dataclass(frozen=True)
 class Domain:
-    """A clock and its voltage, which rises linearly from ``low_v`` at ``low_hz`` to ``high_v`` at ``high_hz``.
+    """A clock and its voltage, which rises from ``low_v`` at ``low_hz`` to ``high_v`` at ``high_hz``.
 
-    ``reference_hz`` is where power was fitted.
+    Assumed: with the square of the clock's distance, as the last operating points cost most. ``reference_hz`` is where
+    power was fitted.
     """
 
     reference_hz: float
@@ -182,7 +222,7 @@ class Domain:
 
     def _volts(self, hz: float) -> float:
         rise = (hz - self.low_hz) / (self.high_hz - self.low_hz)
-        return self.low_v + max(0.0, rise) * (self.high_v - self.low_v)
+        return self.low_v + max(0.0, rise) ** 2 * (self.high_v - self.low_v)
 
 
 @dataclass(frozen=True)

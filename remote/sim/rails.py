@@ -17,11 +17,18 @@ from functools import partial
 from math import exp, sqrt
 from typing import Any
 
-from remote.sim.kernel.node import Node, below, fail, fixed
+from remote.sim.kernel.node import Node, Part, below, fail, fixed, whole, word
 
 _BUS_STEP_MV = 8
 _SHUNT_STEP_UV = 40
 _INA238_STEP_W = 0.005  # assumed: 0.2 x a current step of 25 mA
+
+# What the INA3221 can do (data sheet): averages, and times of one conversion, of which each channel needs two.
+_AVERAGES = (1, 4, 16, 64, 128, 256, 512, 1024)
+_CONVERSIONS_S = (140e-6, 204e-6, 332e-6, 588e-6, 1.1e-3, 2.116e-3, 4.156e-3, 8.244e-3)
+_TWO_EACH = 6
+_CONTINUOUS = 64
+"""How many conversions NVIDIA's driver averages in its continuous mode (Linux 4.9, ina3221.c)."""
 
 Watts = Callable[[float], Mapping[str, float]]
 """Gives the true power of every rail: now, or as a filter of first order with that many seconds shows it."""
@@ -76,7 +83,8 @@ class Chip:
 
     With ``samples`` above 1 it converts by itself, and each conversion moves what it shows by that part of the
     difference (data sheet, averaging function): a filter of first order. Else it converts when it is read, and is
-    now and then not ready in time (EAGAIN).
+    now and then not ready in time (EAGAIN). Root may choose, through ``running_mode`` (iio), ``samples`` and
+    ``update_interval`` (hwmon); the choice is gone after a reboot.
     """
 
     def __init__(
@@ -90,10 +98,10 @@ class Chip:
     ) -> None:
         self._now, self._noise = now, noise
         self._kind = str(spec.get("kind", ina["driver"]))
-        self._conversion_s = float(spec.get("conversion_s", ina["conversion_s"]))
-        self._samples = int(spec.get("samples", ina["samples"]))
-        self._tau_s = self._conversion_s * self._samples if self._samples > 1 else 0.0
-        self._watts = partial(watts, self._tau_s)
+        self.conversion_s = float(spec.get("conversion_s", ina["conversion_s"]))
+        self.samples = int(spec.get("samples", ina["samples"]))
+        self.mode = int(self.samples > 1)
+        self._watts = watts
         self._factor = 1.0
         self._busy_share = float(ina["busy_share"]) if self._kind == "iio" else 0.0
         self._draw = random.Random(f"busy {seed} {spec['device']}").random
@@ -106,15 +114,34 @@ class Chip:
             for rail, v, ohm in zip(spec["rails"], volts, spec["shunts_ohm"], strict=True)
         ]
 
+    @property
+    def _tau_s(self) -> float:
+        return self.conversion_s * self.samples if self.samples > 1 else 0.0
+
+    def _set_mode(self, text: str) -> None:
+        """Takes 1 for conversions by itself, 0 for one per read, -1 for the driver's choice: here, one per read."""
+        self.mode = int(word(text, ("0", "1", "-1")))
+        self.samples = _CONTINUOUS if self.mode == 1 else 1
+
+    def _set_samples(self, text: str) -> None:
+        """Takes the nearest number of conversions that the chip can average."""
+        wanted = whole(text)
+        self.samples = min(_AVERAGES, key=lambda count: abs(count - wanted))
+
+    def _set_interval(self, text: str) -> None:
+        """Takes the conversions that come nearest to an interval in milliseconds."""
+        wanted_s = whole(text) / 1000 / self.samples
+        self.conversion_s = _TWO_EACH * min(_CONVERSIONS_S, key=lambda one_s: abs(_TWO_EACH * one_s - wanted_s))
+
     def _convert(self) -> None:
         now_s = self._now()
         span_s = now_s - self._converted_s
-        if span_s < self._conversion_s:
+        if span_s < self.conversion_s:
             return
-        if self._busy_share and self._draw() < self._busy_share:
+        if self._busy_share and not self._tau_s and self._draw() < self._busy_share:
             fail(errno.EAGAIN)
         self._converted_s = now_s
-        watts, noise = self._watts(), self._noise.factor(now_s)
+        watts, noise = self._watts(self._tau_s), self._noise.factor(now_s)
         self._factor += (noise - self._factor) * (1.0 - exp(-span_s / self._tau_s) if self._tau_s else 1.0)
         supply_v = self.channels[0].volts
         sag = 1 - self._sag_ohm * watts["TOTAL"] / supply_v / supply_v
@@ -128,13 +155,13 @@ class Chip:
 
         return Node(read)
 
-    def nodes(self, folders: Sequence[str]) -> dict[str, Node]:
-        """Returns the chip's files below each of ``folders``."""
+    def nodes(self, folder: str) -> dict[str, Node]:
+        """Returns the chip's files in ``folder``."""
         files = {"iio": self._iio, "hwmon": self._hwmon, "ina238": self._ina238}[self._kind]()
-        return below(folders, files)
+        return below(folder, files)
 
     def _iio(self) -> dict[str, Node]:
-        found = {"running_mode": fixed(f"{int(self._samples > 1)}\n")}
+        found = {"running_mode": Node(lambda: f"{self.mode}\n", self._set_mode)}
         for n, channel in enumerate(self.channels):
             found[f"rail_name_{n}"] = fixed(f"{channel.rail}\n")
             found[f"in_voltage{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
@@ -144,8 +171,14 @@ class Chip:
         return found
 
     def _hwmon(self) -> dict[str, Node]:
-        interval_ms = round(self._conversion_s * self._samples * 1000)
-        found = {"name": fixed("ina3221\n"), "update_interval": fixed(f"{interval_ms}\n")}
+        def interval() -> str:
+            return f"{round(self.conversion_s * self.samples * 1000)}\n"
+
+        found = {
+            "name": fixed("ina3221\n"),
+            "samples": Node(lambda: f"{self.samples}\n", self._set_samples),
+            "update_interval": Node(interval, self._set_interval),
+        }
         for n, channel in enumerate(self.channels, 1):
             found[f"in{n}_label"] = fixed(f"{channel.rail}\n")
             found[f"in{n}_input"] = self._file(partial(_field, channel, "{0.mv}"))
@@ -176,21 +209,35 @@ def _microwatts(channel: _Channel) -> str:
     return str(round(round(channel.watts / _INA238_STEP_W) * _INA238_STEP_W * 1e6))
 
 
-def monitors(
-    twin: Mapping[str, Any],
-    seed: int,
-    probe: str,
-    now: Callable[[], float],
-    watts: Watts,
-) -> dict[str, Node]:
-    """Returns the files of all power monitors of a board; those of a laboratory only with ``probe`` naming it."""
-    ina = twin["ina"]
-    noise = LoadNoise(ina["noise"], ina["noise_tau_s"], f"load {seed}")
-    found = {}
-    for spec, places in zip(ina.get("chip", ()), twin["ina_places"], strict=True):
-        if spec.get("probe", probe) == probe:
-            found.update(Chip(spec, ina, seed, now, watts, noise).nodes(places))
-    return found
+class Monitors(Part):
+    """All power monitors of a board; those of a laboratory only with ``probe`` naming it."""
+
+    keeps = ("settings",)
+
+    def __init__(self, twin: Mapping[str, Any], seed: int, probe: str, now: Callable[[], float], watts: Watts) -> None:
+        ina = twin["ina"]
+        noise = LoadNoise(ina["noise"], ina["noise_tau_s"], f"load {seed}")
+        self._chips = {
+            places[0]: Chip(spec, ina, seed, now, watts, noise)
+            for spec, places in zip(ina.get("chip", ()), twin["ina_places"], strict=True)
+            if spec.get("probe", probe) == probe
+        }
+
+    @property
+    def settings(self) -> dict[str, list[float]]:
+        """How each chip converts, by its folder: mode, samples, seconds of a conversion."""
+        return {folder: [chip.mode, chip.samples, chip.conversion_s] for folder, chip in self._chips.items()}
+
+    @settings.setter
+    def settings(self, saved: Mapping[str, Sequence[float]]) -> None:
+        for folder, (mode, samples, conversion_s) in saved.items():
+            if folder in self._chips:
+                chip = self._chips[folder]
+                chip.mode, chip.samples, chip.conversion_s = int(mode), int(samples), conversion_s
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the files of all chips."""
+        return {path: node for folder, chip in self._chips.items() for path, node in chip.nodes(folder).items()}
 
 
 def places(ina: Mapping[str, Any], seed: int) -> list[list[str]]:
@@ -199,8 +246,7 @@ def places(ina: Mapping[str, Any], seed: int) -> list[list[str]]:
     found = []
     for n, spec in enumerate(ina.get("chip", ())):
         folder = str(spec.get("folder", ina["folder"])).format(device=spec["device"], n=n)
-        hwmon = [f"{folder}/hwmon/hwmon{first + n}", f"/sys/class/hwmon/hwmon{first + n}"]
-        found.append([folder] if ina["driver"] == "iio" else hwmon)
+        found.append([folder if ina["driver"] == "iio" else f"{folder}/hwmon/hwmon{first + n}"])
     return found
 
 

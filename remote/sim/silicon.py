@@ -29,7 +29,7 @@ def combined(activities: Iterable[Activity | None]) -> Activity:
 
 
 class Silicon:
-    """Integrates power into heat and energy. ``clocks`` gives the rates in effect under an activity.
+    """Integrates power into heat and energy. ``clocks`` gives the rates in effect.
 
     Nothing is computed between events: `settle` closes the span since the last one. Above the throttling temperature
     one operating point is taken away per check, and given back below it with some hysteresis; ``throttle`` is told.
@@ -40,7 +40,7 @@ class Silicon:
         self,
         twin: Mapping[str, Any],
         now_s: float,
-        clocks: Callable[[Activity], Clocks],
+        clocks: Callable[[], Clocks],
         throttle: Callable[[int], None],
     ) -> None:
         self.energy_j: dict[str, float] = {}
@@ -60,7 +60,7 @@ class Silicon:
     def watts(self) -> Mapping[str, float]:
         """Returns the true power of every rail now."""
         if self._watts is None:
-            self._watts = {**self._carrier_w, **power(self._activity, self._clocks(self._activity), self._model)}
+            self._watts = {**self._carrier_w, **power(self._activity, self._clocks(), self._model)}
         return self._watts
 
     def averaged_w(self, tau_s: float) -> Mapping[str, float]:

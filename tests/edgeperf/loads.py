@@ -16,6 +16,7 @@ from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context
 from remote.types import Job, Rail, Sampling, Series
+from tests.remote.sim_board import steady
 
 Span = tuple[float, Activity]
 """Seconds, and what is done in them."""
@@ -98,7 +99,7 @@ class _Truth:
 
 
 def _table(twin: Mapping[str, Any], perfect: bool, throttle_c: float | None) -> dict[str, Any]:
-    table = dict(twin)
+    table = dict(steady(twin))
     if perfect:
         chips = [{**chip, "errors": NO_ERRORS} for chip in twin["ina"]["chip"]]
         table["ina"] = {**twin["ina"], "chip": chips, "noise": 0.0}

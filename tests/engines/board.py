@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -167,6 +167,12 @@ class FakeBoard:
 
     def make_folder(self, path: str) -> None:
         self._change()
+
+    def start(self, argv: Sequence[str]) -> None:
+        raise AssertionError(f"starts {argv}: no engine's program starts another one")
+
+    def stop(self, name: str) -> None:
+        raise AssertionError(f"ends {name}: no engine's program ends another one")
 
     def wall(self) -> float:
         return 1447451082.0 + self.now_s

@@ -84,7 +84,7 @@ FAILED = "Check failed: error == cudaSuccess (2 vs. 0)  out of memory"
             "Unknown layer",
         ),
         (ended(glog("*** Benchmark begins ***"), 0), EngineError, "without a result"),
-        (ended(glog("*** Benchmark begins ***"), -15, "timeout"), EngineError, "timeout"),
+        (ended(glog("*** Benchmark begins ***"), -15, "timeout"), EngineError, "gave no result in 98 s"),
         (replace(caffe_time([9.0] * 3), exit_code=1), EngineError, "exit code 1"),
     ],
     ids=["memory", "layer", "short", "timeout", "code"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -46,11 +47,47 @@ def cache(tmp_path: Path) -> Cache:
     return Cache(Clocked(), str(tmp_path))
 
 
+class Broken(Clocked):
+    """A disk on which nothing can be changed."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def touch(self, path: str) -> None:
+        raise OSError(self.number, os.strerror(self.number), path)
+
+    def make_folder(self, path: str) -> None:
+        raise OSError(self.number, os.strerror(self.number), path)
+
+
 def build(cache: Cache, wanted: dict[str, Any], plan: bytes = b"plan", name: str = "alexnet") -> str:
     part = cache.part(engine_key(wanted))
     Path(part).write_bytes(plan)
     cache.keep(wanted, name, part, BUILT)
     return part
+
+
+def test_an_engine_on_a_disk_that_takes_no_changes_is_still_found(tmp_path: Path) -> None:
+    build(Cache(Clocked(), str(tmp_path)), content(), b"whole")
+    found = Cache(Broken(errno.EROFS), str(tmp_path)).find(content(), "alexnet")
+    assert Path(found.path).read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "hint"),
+    [
+        (errno.EROFS, "engine", "dmesg"),
+        (errno.ENOSPC, "engine", "engines prune"),
+        (errno.EDQUOT, "engine", "engines prune"),
+        (errno.EACCES, "permission", "give the folder"),
+        (errno.EIO, "engine", ""),
+    ],
+)
+def test_a_folder_that_cannot_be_used_says_what_to_do(tmp_path: Path, number: int, kind: str, hint: str) -> None:
+    with pytest.raises(Failed, match="the engines in") as caught:
+        Cache(Broken(number), str(tmp_path)).part("key")
+    assert caught.value.kind == kind
+    assert hint in caught.value.hint
 
 
 def test_the_same_content_is_found_under_any_name(cache: Cache) -> None:

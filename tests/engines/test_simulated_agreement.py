@@ -20,6 +20,7 @@ from remote import boards
 from remote.sim.machine import Machine
 from remote.sim.system import TwinSystem
 from tests.engines.board import asked
+from tests.remote.sim_board import hold
 
 USER = "nvidia"
 CACHE = f"/home/{USER}/edgeperf"
@@ -43,11 +44,22 @@ class Found:
 
 
 class Bench:
-    """A simulated board on which both toolchains measure one network."""
+    """A simulated board on which both toolchains measure one network, with clocks that are held or float."""
 
-    def __init__(self, board: str, release: str, *, batch: int = 64, name: str = "alexnet", seed: int = 0) -> None:
+    def __init__(
+        self,
+        board: str,
+        release: str,
+        *,
+        batch: int = 64,
+        name: str = "alexnet",
+        seed: int = 0,
+        floats: bool = False,
+    ) -> None:
         spec = boards.load(board)
         self.machine = Machine(board, spec.release(release), spec.twin, seed=seed, programs=programs())
+        if not floats:
+            hold(self.machine)
         self.machine.files.make_folder(CACHE, USER)
         self._name, self._batch = name, batch
         text = skeleton(load(name, batch).network, batch, "fp32", 0)

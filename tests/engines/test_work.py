@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from math import inf
 from typing import Literal
 
 import pytest
 
 from engines.cost import cost
-from engines.network import Conv, Dropout, FullyConnected, Input, MatMul, Network, ReLU
+from engines.network import Conv, Dropout, Eltwise, FullyConnected, Input, MatMul, Network, ReLU
 from engines.networks import BUILTIN
 from engines.simulated.work import Flavour, works
 from remote.sim.physics import Work
@@ -67,7 +66,7 @@ def test_fp16_halves_the_bytes_and_keeps_the_operations(flavour: Flavour) -> Non
     assert all(single[name].flops == half[name].flops for name in single)
 
 
-def test_columns_are_batch_times_positions_and_a_vector_has_no_tile_to_fill() -> None:
+def test_a_product_has_filters_by_batch_times_positions_and_a_vector_has_no_tile_to_fill() -> None:
     layers = (
         Conv.square("conv", "data", 8, 3),
         ReLU("relu", ("conv",)),
@@ -76,12 +75,45 @@ def test_columns_are_batch_times_positions_and_a_vector_has_no_tile_to_fill() ->
     )
     network = Network("n", (Input("data", (3, 6, 6)),), layers, ("drop",))
     one, five = ({w.name: w for w in works(network, batch, "fp32", "caffe")} for batch in (1, 5))
-    assert (one["conv"].columns, five["conv"].columns) == (16, 80)
-    assert (one["fc"].columns, five["fc"].columns) == (inf, 5)
-    assert (one["relu"].columns, one["relu"].outputs) == (inf, 0)
+    assert [(one[n].rows, one[n].columns) for n in ("conv", "fc", "relu")] == [(8, 16), (0, 1), (0, 0)]
+    assert [(five[n].rows, five[n].columns) for n in ("conv", "fc", "relu")] == [(8, 80), (10, 5), (0, 0)]
+    assert one["relu"].outputs == 0
+
+
+def test_each_group_is_a_product_unless_it_has_few_filters() -> None:
+    conv2 = by_name("alexnet", 2, "tensorrt")["conv2"]
+    assert (conv2.rows, conv2.columns, conv2.groups) == (128, 2 * 27 * 27, 2)
+    depthwise = Conv.square("conv", "data", 64, 3, pad=1, groups=64)
+    network = Network("n", (Input("data", (64, 8, 8)),), (depthwise,), ("conv",))
+    assert works(network, 2, "fp16", "tensorrt")[0].rows == 0
+
+
+@pytest.mark.parametrize(("kernel", "stride", "applies"), [(3, 1, True), (3, 2, False), (1, 1, False), (5, 1, False)])
+def test_winograd_s_method_is_for_kernels_of_three_by_three_without_steps(
+    kernel: int, stride: int, applies: bool
+) -> None:
+    layer = Conv.square("conv", "data", 64, kernel, stride=stride)
+    network = Network("n", (Input("data", (3, 8, 8)),), (layer,), ("conv",))
+    assert works(network, 1, "fp32", "tensorrt")[0].winograd == applies
+
+
+def test_tensorrt_adds_the_other_input_of_a_sum_within_the_convolution() -> None:
+    layers = (
+        Conv.square("left", "data", 8, 1),
+        Conv.square("right", "data", 8, 1),
+        Eltwise("sum", ("left", "right"), "add"),
+        ReLU("relu", ("sum",)),
+    )
+    network = Network("n", (Input("data", (8, 8, 8)),), layers, ("relu",))
+    plain, fused = ({w.name: w for w in works(network, 2, "fp16", flavour)} for flavour in FLAVOURS)
+    assert (fused["sum"].launches, fused["sum"].bytes, fused["relu"].launches) == (0, 0, 0)
+    assert fused["left"].bytes == fused["right"].bytes + 2 * (2 * 8 * 8 * 8)
+    assert plain["sum"].launches == 1
+    twice = Network("n", network.inputs, (*layers, ReLU("more", ("left",))), ("relu", "more"))
+    assert {w.name: w for w in works(twice, 2, "fp16", "tensorrt")}["sum"].launches == 1
 
 
 def test_a_product_of_two_computed_tensors_is_a_product_too() -> None:
     network = Network("n", (Input("a", (4, 6)), Input("b", (6, 5))), (MatMul("m", ("a", "b")),), ("m",))
     (work,) = works(network, 2, "fp32", "tensorrt")
-    assert (work.columns, work.outputs) == (8, 2 * 4 * 5)
+    assert (work.rows, work.columns, work.outputs) == (5, 8, 2 * 4 * 5)

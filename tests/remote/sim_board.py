@@ -23,9 +23,25 @@ GPU = "/sys/devices/57000000.gpu"
 DEVFREQ = f"{GPU}/devfreq/57000000.gpu"
 
 
+def steady(twin: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a board's table with governors that see every load at once and as it is."""
+    return {**twin, "governor": {"rise_s": 0.0}}
+
+
+def hold(machine: Machine) -> None:
+    """Holds all clocks of a machine at their highest rates."""
+    kernel = machine.kernel
+    for governed in (*kernel.policies, kernel.devfreq):
+        if governed is not None:
+            governed.governor = "performance"
+    kernel.emc.rate_hz = kernel.emc.table[-1]
+    setattr(kernel.emc, "locked" if hasattr(kernel.emc, "locked") else "state", 1)
+    machine.load_changed()
+
+
 def machine(release: str = "r23.1", programs: Mapping[str, Program] | None = None, **options: Any) -> Machine:
-    """Returns a simulated TX1."""
-    return Machine("tx1", release, boards.load("tx1").twin, programs=programs, **options)
+    """Returns a simulated TX1 with governors that settle at once."""
+    return Machine("tx1", release, steady(boards.load("tx1").twin), programs=programs, **options)
 
 
 class Shell:

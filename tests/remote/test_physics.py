@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from math import inf
 
 import pytest
 from hypothesis import given
@@ -23,10 +22,12 @@ from remote.sim.physics import (
     layer_time,
     power,
     record,
+    tiled,
 )
 
 TWIN = load("tx1").twin
 GPU = record(Gpu, TWIN["gpu"])
+WIDE_GPU = replace(GPU, lanes=2048)
 SETS = {name: record(TimeConstants, table) for name, table in TWIN["time"].items()}
 MODEL = PowerModel.of(TWIN)
 PATH = record(HeatPath, TWIN["heat"])
@@ -48,7 +49,10 @@ works = st.builds(
     outputs=st.floats(0, 1e9),
     precision=st.sampled_from(["fp32", "fp16"]),
     launches=st.integers(0, 4),
-    columns=st.one_of(st.integers(2, 10**6), st.just(inf)),
+    rows=st.integers(0, 2000),
+    columns=st.integers(2, 10**6),
+    groups=st.integers(1, 4),
+    winograd=st.booleans(),
 )
 activities = st.builds(
     Activity,
@@ -86,38 +90,63 @@ def test_only_layers_bound_by_arithmetic_gain_from_the_gpu_clock(
 
 
 @given(works, clocks, constants)
-def test_time_is_that_of_the_slowest_limit_and_never_better_than_the_chip(
+def test_time_is_launches_and_the_slower_of_the_others_and_never_better_than_the_chip(
     work: Work, found: Clocks, known: TimeConstants
 ) -> None:
-    found_time = layer_time(work, found, GPU, known)
-    limits = {
-        "arithmetic": found_time.arithmetic_s,
-        "memory": found_time.memory_s,
-        "launch": found_time.launch_s,
-    }
-    assert found_time.seconds == max(limits.values()) == limits[found_time.bound]
-    assert found_time.seconds >= work.flops / (4 * GPU.lanes * found.gpu_hz)
-    assert found_time.seconds >= work.bytes / (16 * found.emc_hz)
+    time = layer_time(work, found, GPU, known)
+    assert time.seconds == max(time.arithmetic_s, time.memory_s) + time.launch_s
+    largest = {"arithmetic": time.arithmetic_s, "memory": time.memory_s, "launch": time.launch_s}
+    assert largest[time.bound] == max(largest.values())
+    assert time.seconds * 2.25 >= work.flops / (4 * GPU.lanes * found.gpu_hz)  # Winograd's method at its best
+    assert time.seconds >= work.bytes / (16 * found.emc_hz)
 
 
-def test_a_product_with_half_the_columns_runs_at_half_its_speed() -> None:
-    known = TimeConstants(0.5, 0.5, 0.8, 0.0, half_columns=32.0)
-    wide = Work("wide", 1e9, 0.0)
-    assert layer_time(replace(wide, columns=32.0), TOP, GPU, known).seconds == pytest.approx(
-        2 * layer_time(wide, TOP, GPU, known).seconds
-    )
+@given(works, st.integers(2, 10**5), st.sampled_from([GPU, WIDE_GPU]))
+def test_twice_the_columns_never_take_less_time(work: Work, columns: int, gpu: Gpu) -> None:
+    def padded(times: int) -> float:
+        wide = replace(work, flops=1e9 * columns * times, columns=columns * times)
+        return tiled(wide, gpu).flops
+
+    assert padded(1) <= padded(2) * (1 + 1e-12)
+    assert padded(2) <= 1.4 * 2 * padded(1) * (1 + 1e-12)
+
+
+@given(works, st.sampled_from([GPU, WIDE_GPU]))
+def test_tiles_stand_for_at_least_the_operations_and_are_counted_once(work: Work, gpu: Gpu) -> None:
+    once = tiled(work, gpu)
+    assert once.flops >= work.flops * (1 - 1e-12)
+    assert tiled(once, gpu) == once
+    assert tiled(replace(work, rows=0), gpu).flops == work.flops
+
+
+def test_what_does_not_fill_a_round_of_tiles_is_waited_for() -> None:
+    sizes = [(columns, Work("some", 1e6 * columns, 0.0, rows=128, columns=columns)) for columns in (128 * 16, 128 * 17)]
+    full, over = (tiled(work, WIDE_GPU).flops / work.flops for _, work in sizes)
+    assert 1.0 <= full <= 1.4
+    assert over > 17 / 16
+    half = Clocks(1734e6, 998.4e6, 1600e6, gpu_share=0.5)
+    known = TimeConstants(0.5, 0.5, 0.8, 0.0)
+    fewer, all_of_them = (layer_time(sizes[0][1], clocks, WIDE_GPU, known).seconds for clocks in (half, TOP))
+    assert 1.4 < fewer / all_of_them < 2.8
+
+
+def test_winograd_s_method_speeds_up_only_products_that_it_applies_to() -> None:
+    known = TimeConstants(0.5, 0.5, 0.8, 0.0, winograd=1.5)
+    plain = Work("plain", 1e9, 0.0)
+    slow, fast = (layer_time(replace(plain, winograd=applies), TOP, GPU, known).seconds for applies in (False, True))
+    assert slow == pytest.approx(1.5 * fast)
 
 
 def test_activity_reports_rates_and_loads_of_what_runs() -> None:
     known = SETS["tensorrt"]
-    layers = [Work("busy", 1e9, 1e6), Work("tiny", 1e3, 1e3)]
+    layers = [Work("busy", 1e9, 1e6), Work("tiny", 1e3, 1e3, launches=10)]
     times = [layer_time(work, TOP, GPU, known) for work in layers]
     total = times[0].seconds + times[1].seconds
     found = activity(layers, times, spinning=False)
     assert found.flops_per_s == pytest.approx((1e9 + 1e3) / total)
     assert found.bytes_per_s == pytest.approx((1e6 + 1e3) / total)
-    assert found.gpu_load == pytest.approx(1 - times[1].seconds / total, abs=1e-3)
-    assert found.cpu_load == pytest.approx(2 * known.launch_s / total)
+    assert found.gpu_load == pytest.approx(1 - 11 * known.launch_s / total)
+    assert found.cpu_load == pytest.approx(11 * known.launch_s / total)
     assert activity(layers, times, spinning=True).cpu_load == 1.0
 
 

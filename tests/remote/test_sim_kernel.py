@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote import boards
+from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from tests.remote.sim_board import CLK, CLOCK, CPU, DEVFREQ, FREQ, GPU, NEW, OLD, QUIET, RELEASES, Shell, shell
 
@@ -113,8 +115,19 @@ def test_all_cores_share_one_policy(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", OLD)
+def test_an_idle_board_keeps_its_cores_unless_cpuquiet_is_let(release: str) -> None:
+    board = shell(release)
+    board.sleep(60)
+    assert board.get(f"{CPU}/online") == "0-3"  # as idle lines of tegrastats show
+    board.put(f"{QUIET}/min_cpus", 2)
+    board.sleep(5)
+    assert board.get(f"{CPU}/online") == "0-1"
+
+
+@pytest.mark.parametrize("release", OLD)
 def test_cpuquiet_parks_idle_cores_one_by_one_after_its_delay_and_a_script_is_in_time(release: str) -> None:
     board = shell(release)
+    board.put(f"{QUIET}/min_cpus", 1)
     assert [board.number(f"{CPU}/cpu{n}/online") for n in range(4)] == [1, 1, 1, 1]
     for n in range(1, 4):
         board.put(f"{CPU}/cpu{n}/cpufreq/scaling_governor", "userspace")
@@ -282,3 +295,102 @@ def test_whatever_is_written_limits_stay_ordered_and_rates_stay_operating_points
         if release in NEW:
             low, high = board.number(f"{DEVFREQ}/min_freq"), board.number(f"{DEVFREQ}/max_freq")
             assert low <= high
+
+
+def _board(board: str, release: str, user: str = "root") -> Shell:
+    return Shell(Machine(board, release, boards.load(board).twin), user)
+
+
+ALL = [(board, release) for board in boards.twins() for release in boards.load(board).releases]
+
+
+@pytest.mark.parametrize(("board", "release"), ALL)
+def test_every_link_leads_to_something_and_what_lies_there_is_the_same_file(board: str, release: str) -> None:
+    tree = _board(board, release).board.kernel.tree
+    assert tree.links
+    for path, target in tree.links.items():
+        assert tree.exists(path, True), path
+        assert target not in tree.links
+        assert tree.names(path) == tree.names(target)
+
+
+@pytest.mark.parametrize(("board", "release"), ALL)
+def test_what_every_script_looks_for_is_there(board: str, release: str) -> None:
+    shell = _board(board, release)
+    tree = shell.board.kernel.tree
+    for name in ("model", "compatible", "serial-number"):
+        assert tree.read(f"/proc/device-tree/{name}", False).endswith("\0")
+    cores = shell.get("/proc/cpuinfo").count("processor")
+    assert cores == shell.board.kernel.cores.number()
+    assert shell.get("/proc/version").startswith(f"Linux version {shell.get('/proc/sys/kernel/osrelease')}")
+    assert len(shell.get("/proc/loadavg").split()) == 5
+    assert "UBUNTU" in shell.get("/etc/os-release").upper()
+    zones = shell.system.glob("/sys/class/thermal/thermal_zone*/type")
+    assert zones
+    assert [path.replace("class", "devices/virtual") for path in zones] == shell.system.glob(
+        "/sys/devices/virtual/thermal/thermal_zone*/type"
+    )
+    if release[1:3] >= "28":
+        (gpu,) = [p for p in shell.system.glob("/sys/class/devfreq/*/device/of_node/name") if "bwmgr" not in p]
+        assert shell.get(gpu.replace("of_node/name", "load")) == "0"
+        assert len(shell.system.glob(f"{CPU}/cpufreq/policy*/scaling_governor")) == len(
+            shell.board.twin.get("policies", [0])
+        )
+    names = shell.system.glob("/sys/bus/i2c/devices/*/name")
+    assert {shell.get(path) for path in names} <= {"ina3221", "ina3221x", "ina238"}
+    assert len(names) == sum("probe" not in chip for chip in shell.board.twin["ina"].get("chip", ()))
+
+
+def test_a_write_through_one_name_is_read_through_the_other_and_refused_under_both() -> None:
+    shell = _board("nano", "r32.7")
+    shell.put(f"{CPU}/cpu3/cpufreq/scaling_governor", "userspace")
+    assert shell.get(f"{CPU}/cpufreq/policy0/scaling_governor") == "userspace"
+    shell.board.refuse("/sys/class/devfreq/57000000.gpu/min_freq", "EIO")
+    assert shell.refusal("/sys/devices/gpu.0/devfreq/57000000.gpu/min_freq", 76800000) == errno.EIO
+    assert list(shell.board.kernel.tree.nodes(["/proc/device-tree/model"])) == ["/sys/firmware/devicetree/base/model"]
+
+
+def test_up_to_3_10_policies_have_no_folder_and_the_device_tree_lies_below_proc() -> None:
+    shell = _board("tx1", "r23.1")
+    assert not shell.system.exists(f"{CPU}/cpufreq")
+    assert not shell.system.exists("/sys/firmware")
+    assert shell.get("/sys/module/tegra_fuse/parameters/tegra_chip_id") == "33"
+    shell.put(f"{CPU}/cpu3/online", 0)
+    assert not shell.system.exists(f"{CPU}/cpu3/cpufreq")
+    assert "processor\t: 3" not in shell.get("/proc/cpuinfo")
+
+
+def test_the_gpu_s_clock_shows_under_its_other_names() -> None:
+    orin = _board("agx-orin", "r36.4")
+    counters = orin.system.glob("/sys/kernel/debug/bpmp/debug/clk/nafll_gpc*/pto_counter")
+    assert len(counters) == 2
+    gpu = "/sys/class/devfreq/17000000.gpu"
+    orin.put(f"{gpu}/min_freq", orin.get(f"{gpu}/max_freq"))
+    assert {orin.get(path) for path in counters} == {orin.get(f"{gpu}/cur_freq")}
+    user = _board("agx-orin", "r36.4", "nvidia")
+    assert not user.system.glob("/sys/kernel/debug/clk/*/clk_rate")
+    assert orin.get("/sys/kernel/debug/clk/vic/clk_enable_count") == "0"
+
+
+def test_a_fan_turns_as_fast_as_it_is_told_and_stands_in_its_class() -> None:
+    new, old = _board("orin-nx", "r36.4"), _board("xavier-nx", "r32.7")
+    new.put("/sys/class/hwmon/hwmon0/pwm1", 100)
+    assert new.get("/sys/class/hwmon/hwmon0/name") == "pwmfan"
+    assert new.number("/sys/class/hwmon/hwmon9/rpm") == 2000
+    old.put("/sys/devices/pwm-fan/target_pwm", 255)
+    assert old.number("/sys/devices/pwm-fan/rpm_measured") == 5100
+
+
+def test_the_gpu_s_userspace_governor_holds_the_rate_that_was_set_within_the_limits() -> None:
+    shell = _board("agx-xavier", "r32.7")
+    gpu = "/sys/class/devfreq/17000000.gv11b"
+    assert not shell.system.exists(f"{gpu}/userspace/set_freq")
+    shell.put(f"{gpu}/governor", "userspace")
+    assert shell.get(f"{gpu}/userspace/set_freq") == shell.get(f"{gpu}/cur_freq")
+    shell.put(f"{gpu}/userspace/set_freq", 400_000_000)
+    assert shell.number(f"{gpu}/cur_freq") == 420_750_000
+    assert shell.board.kernel.clocks(BUSY).gpu_hz == 420_750_000
+    shell.put(f"{gpu}/userspace/set_freq", 1_377_000_000)
+    assert shell.get(f"{gpu}/cur_freq") == shell.get(f"{gpu}/max_freq")
+    shell.put(f"{gpu}/governor", "nvhost_podgov")
+    assert shell.number(f"{gpu}/cur_freq") == 114_750_000

@@ -12,7 +12,7 @@ from remote import boards
 from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context
-from tests.remote.sim_board import RELEASES, Shell, machine, shell
+from tests.remote.sim_board import RELEASES, Shell, machine, shell, steady
 
 OLD_IIO = "/sys/class/i2c-adapter/i2c-1/1-0040/iio_device"
 LAB = "/sys/class/i2c-adapter/i2c-0"
@@ -82,11 +82,13 @@ def test_a_laboratory_s_module_has_five_more_channels_and_others_have_none() -> 
         "DDR": "0-0041/iio_device/in_power1",
     }
     for name, place in rails.items():
-        assert _mean_w(board, f"{LAB}/{place}_input", 200) == pytest.approx(board.board.watts(name), rel=0.1, abs=0.02)
+        assert _mean_w(board, f"{LAB}/{place}_input", 200) == pytest.approx(board.board.watts(name), rel=0.1, abs=0.03)
 
 
 def _orin_nx(release: str = "r36.4") -> Shell:
-    return Shell(Machine("orin-nx", release, boards.load("orin-nx").twin, programs={"burner": burner}), "nvidia")
+    return Shell(
+        Machine("orin-nx", release, steady(boards.load("orin-nx").twin), programs={"burner": burner}), "nvidia"
+    )
 
 
 def burner(context: Context) -> Generator[Action, None, int]:
@@ -137,3 +139,55 @@ def test_a_conversion_is_now_and_then_not_ready_in_time_and_asking_again_helps()
             busy += 1
             assert int(system.read(f"{_folder('r32.7')}/in_power0_input")) > 0
     assert 1 <= busy <= 30
+
+
+def test_a_monitor_switched_to_run_by_itself_averages_and_never_is_not_ready() -> None:
+    board = Shell(machine("r32.7", programs={"burner": burner}))
+    folder = _folder("r32.7")
+    board.put(f"{folder}/running_mode", 1)
+    assert board.get(f"{folder}/running_mode") == "1"
+    idle_w = board.number(f"{folder}/in_power0_input") / 1000
+    board.sleep(5.0)
+    board.system.spawn(["burner"], {}, "")
+    full_w = board.board.watts("VDD_IN")
+    board.sleep(0.1)
+    early_w = board.number(f"{folder}/in_power0_input") / 1000
+    assert idle_w < early_w < idle_w + 0.4 * (full_w - idle_w)
+    board.put(f"{folder}/running_mode", 0)
+    board.sleep(0.1)
+    assert board.number(f"{folder}/in_power0_input") / 1000 == pytest.approx(full_w, rel=0.06)
+    with pytest.raises(OSError, match="Invalid argument"):
+        board.put(f"{folder}/running_mode", 2)
+
+
+def test_readings_of_a_monitor_that_runs_by_itself_spread_less() -> None:
+    spreads = []
+    for mode in (0, 1):
+        board = Shell(machine("r32.7"))
+        board.put(f"{_folder('r32.7')}/running_mode", mode)
+        board.sleep(5.0)
+        readings = []
+        for _ in range(300):
+            board.sleep(0.05)
+            try:
+                readings.append(board.number(f"{_folder('r32.7')}/in_power0_input"))
+            except BlockingIOError:
+                assert mode == 0
+        spreads.append(statistics.pstdev(readings))
+    assert spreads[1] < 0.8 * spreads[0]
+
+
+def test_hwmon_takes_the_nearest_number_of_samples_and_the_nearest_interval() -> None:
+    board = Shell(Machine("orin-nx", "r36.4", steady(boards.load("orin-nx").twin), programs={"burner": burner}))
+    (samples,) = board.system.glob("/sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon*/samples")
+    interval = samples.replace("samples", "update_interval")
+    assert (board.number(samples), board.number(interval)) == (64, 422)
+    board.put(samples, 100)
+    assert (board.number(samples), board.number(interval)) == (128, 845)
+    board.put(samples, 1)
+    board.put(interval, 2)
+    assert board.number(interval) == 2
+    board.sleep(1.0)
+    board.system.spawn(["burner"], {}, "")
+    board.sleep(0.01)
+    assert _watts(board) == pytest.approx(board.board.watts("VDD_IN"), rel=0.06)

@@ -10,7 +10,7 @@ from remote import boards
 from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context
-from tests.remote.sim_board import CLOCK, FREQ, Shell, machine
+from tests.remote.sim_board import CLOCK, FREQ, Shell, machine, steady
 
 HARD = Activity(flops_per_s=2e11, bytes_per_s=1e10, gpu_load=1.0, cpu_load=4.0)
 _DIE = "/sys/class/thermal/thermal_zone1/temp"
@@ -24,7 +24,7 @@ def hard(context: Context) -> Generator[Action, None, int]:
 
 def _in_a_hot_room(release: str) -> Shell:
     twin = boards.load("tx1").twin
-    hot = {**twin, "heat": {**twin["heat"], "ambient_c": 75.0}}
+    hot = {**steady(twin), "heat": {**twin["heat"], "ambient_c": 75.0}}
     return Shell(Machine("tx1", release, hot, programs={"hard": hard}))
 
 

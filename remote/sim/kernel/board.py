@@ -1,29 +1,50 @@
-"""The rest of the board's files: who it is, its fan, its temperatures, its load and memory."""
+"""The rest of the board's files: its fan, its temperatures, its load and memory."""
 
 from __future__ import annotations
 
 import errno
-import random
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from remote.sim.kernel.node import DEBUGFS, Node, Part, fail, fixed, switch, whole, word
+from remote.sim.kernel.node import DEBUGFS, Node, Part, below, fail, fixed, switch, whole, word
+
+THERMAL = "/sys/devices/virtual/thermal"
+"""Where the kernel keeps zones and cooling devices; `/sys/class/thermal` links to each."""
+
+
+FAN_SERVICE = "/run/systemd/units/invocation:nvfancontrol.service"
+"""From R34 on: whether the service runs that controls the fan, ``active`` or ``inactive``, as `systemctl` sets it."""
+
+
+_FAN_UNIT = "nvfancontrol.service"
+_FAN_CONF = """<FAN 1>
+\tFAN_GOVERNOR cont {
+\t}
+\tFAN_CONTROL close_loop {
+\t}
+\tFAN_PROFILE quiet {
+\t}
+\tFAN_PROFILE cool {
+\t}
+<FAN_DEFAULT_PROFILE quiet>
+"""
 
 
 class Fan(Part):
     """The fan, at the paths of ``twin["fan"]``: ``pwm`` is the speed, ``now`` shows it, ``auto`` lets the board set it.
 
-    The speed stays as it was set, also under the board's own control (assumed). A speed over 255 is capped by NVIDIA's
+    ``rpm`` counts its turns, 20 a minute for each step (assumed). The speed stays as it was set, also under the board's
+    own control (assumed). A speed over 255 is capped by NVIDIA's
     driver (assumed) and refused by hwmon's, whose ``auto`` also takes 2.
     """
 
-    keeps = ("pwm", "auto")
+    keeps = ("pwm", "auto", "service")
 
     def __init__(self, places: Mapping[str, Any]) -> None:
         self.pwm = 0
         self.auto = int(places.get("starts_auto", 1))
+        self.service = "active"
         self._places = places
         self._hwmon = bool(places.get("hwmon"))
 
@@ -36,16 +57,32 @@ class Fan(Part):
     def _set_auto(self, text: str) -> None:
         self.auto = int(word(text, ("0", "1", "2"))) if self._hwmon else switch(text)
 
+    def _set_service(self, text: str) -> None:
+        self.service = word(text, ("active", "inactive"))
+
     def nodes(self) -> dict[str, Node]:
         """Returns the fan's files."""
         target = Node(lambda: f"{self.pwm}\n", self._set_pwm)
         auto = Node(lambda: f"{self.auto}\n", self._set_auto)
-        files = {"pwm": target, "now": Node(target.read), "auto": auto}
-        return {
+        files = {"pwm": target, "now": Node(target.read), "auto": auto, "rpm": Node(lambda: f"{20 * self.pwm}\n")}
+        nodes = {
             path: Node(node.read, node.write, private=path.startswith(DEBUGFS))
             for name, node in files.items()
             for path in self._places.get(name, ())
         }
+        names = {"pwm": "pwmfan", "rpm": "pwm_tach"} if self._hwmon else {}
+        if self._hwmon:
+            nodes |= {"/etc/nvfancontrol.conf": fixed(_FAN_CONF), f"/etc/systemd/system/{_FAN_UNIT}": fixed("")}
+            nodes[FAN_SERVICE] = Node(lambda: f"{self.service}\n", self._set_service)
+        return nodes | {f"{self._folder(name)}/name": fixed(f"{text}\n") for name, text in names.items()}
+
+    def _folder(self, name: str) -> str:
+        return str(self._places[name][0]).rpartition("/")[0]
+
+    def links(self) -> dict[str, str]:
+        """Returns the fan's and its tachometer's place in the class."""
+        folders = [self._folder(name) for name in ("pwm", "rpm") if self._hwmon]
+        return {f"/sys/class/hwmon/{folder.rpartition('/')[2]}": folder for folder in folders}
 
 
 class Switches(Part):
@@ -71,42 +108,6 @@ class Switches(Part):
         }
 
 
-class Identity(Part):
-    """Who the board is: release, model, serial number, this boot."""
-
-    keeps = ("boot_id",)
-
-    def __init__(self, twin: Mapping[str, Any], seed: int) -> None:
-        draw = random.Random(f"identity {seed}")
-        self._twin = twin
-        self.serial = f"{draw.randrange(10**13):013d}"
-        self.boot_id = _uuid(draw)
-
-    def reboot(self, number: int) -> None:
-        """Draws the name of another boot."""
-        self.boot_id = _uuid(random.Random(f"boot {self.serial} {number}"))
-
-    def nodes(self) -> dict[str, Node]:
-        """Returns the identifying files. Device tree strings end in NUL."""
-        twin = self._twin
-        name = f"model name\t: {twin['cpu_name']}\n"
-        return {
-            "/etc/nv_tegra_release": fixed(f"{twin['nv_tegra_release']}\n"),
-            "/proc/device-tree/model": fixed(f"{twin['model']}\0"),
-            "/proc/device-tree/compatible": fixed("".join(f"{name}\0" for name in twin["compatible"])),
-            "/proc/device-tree/serial-number": fixed(f"{self.serial}\0"),
-            "/sys/devices/soc0/machine": fixed(f"{twin['machine']}\n"),
-            "/sys/devices/soc0/family": fixed(f"{twin['family']}\n"),
-            "/proc/sys/kernel/osrelease": fixed(f"{twin['osrelease']}\n"),
-            "/proc/sys/kernel/random/boot_id": Node(lambda: f"{self.boot_id}\n"),
-            "/proc/cpuinfo": fixed("".join(f"processor\t: {n}\n{name}\n" for n in range(twin["cores"]))),
-        } | {path: fixed(text) for path, text in twin.get("texts", {}).items()}
-
-
-def _uuid(draw: random.Random) -> str:
-    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
-
-
 def thermal_zones(
     zones: Sequence[tuple[str, str]], step_c: float, temperature: Callable[[str], float]
 ) -> dict[str, Node]:
@@ -122,10 +123,15 @@ def thermal_zones(
 
     found = {}
     for n, (name, source) in enumerate(zones):
-        folder = f"/sys/class/thermal/thermal_zone{n}"
-        found[f"{folder}/type"] = fixed(f"{name}\n")
-        found[f"{folder}/temp"] = Node(partial(text, source))
+        files = {"type": fixed(f"{name}\n"), "temp": Node(partial(text, source)), "mode": fixed("enabled\n")}
+        found.update(below(f"{THERMAL}/thermal_zone{n}", files))
     return found
+
+
+def thermal_links(zones: int, devices: int) -> dict[str, str]:
+    """Returns the list of so many zones and cooling devices in the class."""
+    names = [*(f"thermal_zone{n}" for n in range(zones)), *(f"cooling_device{n}" for n in range(devices))]
+    return {f"/sys/class/thermal/{name}": f"{THERMAL}/{name}" for name in names}
 
 
 def traffic_nodes(traffic_khz: Callable[[], int]) -> dict[str, Node]:
@@ -133,19 +139,30 @@ def traffic_nodes(traffic_khz: Callable[[], int]) -> dict[str, Node]:
     return {"/sys/kernel/actmon_avg_activity/mc_all": Node(lambda: f"{traffic_khz()}\n")}
 
 
+_LARGEST_BLOCK_BYTES = 4 << 20  # 1024 pages of 4 KiB, MAX_ORDER of Linux on arm64
+
+
 def memory_nodes(total_bytes: int, used_bytes: Callable[[], int]) -> dict[str, Node]:
-    """Returns /proc/meminfo."""
+    """Returns /proc/meminfo and /proc/buddyinfo: nothing is cached or fragmented (assumed), and there is no swap."""
 
     def text() -> str:
         free_bytes = total_bytes - used_bytes()
         rows = {"MemTotal:": total_bytes, "MemFree:": free_bytes, "MemAvailable:": free_bytes}
+        rows |= dict.fromkeys(("Buffers:", "Cached:", "SwapCached:", "SwapTotal:", "SwapFree:", "SReclaimable:"), 0)
         return "".join(f"{name:16}{size // 1024:8d} kB\n" for name, size in rows.items())
 
-    return {"/proc/meminfo": Node(text)}
+    def buddies() -> str:
+        blocks = (total_bytes - used_bytes()) // _LARGEST_BLOCK_BYTES
+        return f"Node 0, zone   Normal {' '.join(['     0'] * 10)} {blocks:6d} \n"
+
+    return {"/proc/meminfo": Node(text), "/proc/buddyinfo": Node(buddies)}
 
 
 def time_nodes(now: Callable[[], float], core_seconds: Callable[[], list[float]]) -> dict[str, Node]:
-    """Returns /proc/uptime and /proc/stat; ``core_seconds`` is how long each core has been busy. A jiffy is 10 ms."""
+    """Returns /proc/uptime, /proc/loadavg and /proc/stat; ``core_seconds`` is how long each core has been busy.
+
+    A jiffy is 10 ms. The load's three means are that since boot (assumed).
+    """
 
     def stat() -> str:
         rows = [(round(busy * 100), round((now() - busy) * 100)) for busy in core_seconds()]
@@ -155,4 +172,12 @@ def time_nodes(now: Callable[[], float], core_seconds: Callable[[], list[float]]
             f"{name} {busy} 0 0 {idle} 0 0 0 0 0 0\n" for name, (busy, idle) in zip(names, [total, *rows], strict=True)
         )
 
-    return {"/proc/uptime": Node(lambda: f"{now():.2f} {now():.2f}\n"), "/proc/stat": Node(stat)}
+    def uptime() -> str:
+        busy = core_seconds()
+        return f"{now():.2f} {len(busy) * now() - sum(busy):.2f}\n"
+
+    def load() -> str:
+        mean = sum(core_seconds()) / max(now(), 1.0)
+        return f"{mean:.2f} {mean:.2f} {mean:.2f} 1/150 1000\n"
+
+    return {"/proc/uptime": Node(uptime), "/proc/stat": Node(stat), "/proc/loadavg": Node(load)}

@@ -81,4 +81,11 @@ class BpmpClock(Part):
             "min_rate": fixed(f"{self.table[0]}\n"),
             "max_rate": fixed(f"{self.table[-1]}\n"),
         }
-        return {f"{folder}/{name}": Node(node.read, node.write, private=True) for name, node in files.items()}
+        found = {f"{folder}/{name}": Node(node.read, node.write, private=True) for name, node in files.items()}
+        common = {"clk_rate": "rate", "clk_min_rate": "min_rate", "clk_max_rate": "max_rate"}
+        for name, own in common.items():  # the same in the kernel's list of all clocks, where it cannot be set
+            found[f"{DEBUGFS}clk/{self._name}/{name}"] = Node(files[own].read, private=True)
+        tables = (
+            f"{DEBUGFS}bpmp/debug/{self._name}/tables/regular"  # a folder for each rate, in kHz; its file is assumed
+        )
+        return found | {f"{tables}/{hz // 1000}/rate": Node(fixed(f"{hz}\n").read, private=True) for hz in self.table}

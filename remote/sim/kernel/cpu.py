@@ -76,7 +76,10 @@ class Cores(Part):
 
 
 class CpuQuiet(Part):
-    """Parks cores that have been idle for ``down_delay`` ms, one at a time, and wakes them after ``up_delay`` ms."""
+    """Parks cores that have been idle for ``down_delay`` ms, one at a time, and wakes them after ``up_delay`` ms.
+
+    It leaves ``min_cpus`` on, but wakes none for that number alone.
+    """
 
     keeps = ("enable", "governor", "numbers", "since_s")
     governors = ("balanced", "runnable", "userspace")
@@ -87,7 +90,9 @@ class CpuQuiet(Part):
         self._cores, self._now, self._busy = cores, now, busy
         self.enable = int(twin["cpuquiet_enable"])
         self.governor = str(twin["cpuquiet_governor"])
-        self.numbers: dict[str, int] = dict(twin["cpuquiet"])
+        numbers: dict[str, int] = twin["cpuquiet"]
+        # A board that boots with less has fewer to keep.
+        self.numbers = {**numbers, "min_cpus": min(numbers["min_cpus"], cores.number())}
         self.since_s = now()
         self._direction = self._wish()
         cores.on_change = self.restart
@@ -97,9 +102,8 @@ class CpuQuiet(Part):
         if not self.enable or self.governor == "userspace":
             return 0
         most = min(self.numbers["max_cpus"] or self._cores.count, self._cores.count)
-        wanted = max(1, self.numbers["min_cpus"], ceil(self._busy() - 0.1))
-        count = self._cores.number()
-        return (min(wanted, most) > count) - (min(wanted, most) < count)
+        busy, count = max(1, ceil(self._busy() - 0.1)), self._cores.number()
+        return (min(busy, most) > count) - (min(max(busy, self.numbers["min_cpus"]), most) < count)
 
     def restart(self) -> None:
         """Starts the delay anew."""

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from remote.sim.kernel.cpu import CPU, Cores
-from remote.sim.kernel.node import Node, Part, Version, fail, fixed, whole, word
+from remote.sim.kernel.node import Node, Part, Version, below, fail, fixed, whole, word
 
+_FOLDERS: Version = (4, 3)  # from here on a policy is a folder that its cores link to
 _REQUESTS: Version = (5, 3)  # from here on limits are requests (freq_qos)
 _BUSY: Version = (6, 0)  # from about here on a policy without cores answers EBUSY (cpufreq.c, show and store)
 
@@ -38,6 +39,7 @@ class CpuFreq(Part):
         self.min_khz, self.max_khz = int(twin["cpu_floor_khz"]), self.table[-1]
         self.speed_khz = self.min_khz
         self.throttle = 0
+        self._folder = f"{CPU}/cpufreq/policy{members[0]}"
         self._headroom = float(twin["load_headroom"])
         self._members, self._cores, self._busy, self._version = members, cores, busy, version
 
@@ -123,16 +125,24 @@ class CpuFreq(Part):
         }
 
     def nodes(self) -> dict[str, Node]:
-        """Returns the files of every core. On 3.10 those of an offline core are gone, later they stay."""
+        """Returns the files: of the policy, as its folder, from 4.3 on; of every core that is online before."""
         files = {
             name: Node(
                 partial(self._read, node), partial(self._write, node.write) if node.write else None, node.private
             )
             for name, node in self._files().items()
         }
+        if self._version >= _FOLDERS:
+            return below(self._folder, files)
         found = {}
         for n in self._members:
-            present = partial(self._cores.is_on, n) if self._version < (4, 0) and n else None
+            present = partial(self._cores.is_on, n) if n else None
             for name, node in files.items():
                 found[f"{CPU}/cpu{n}/cpufreq/{name}"] = Node(node.read, node.write, node.private, present)
         return found
+
+    def links(self) -> dict[str, str]:
+        """Returns the folder of each core that shares the policy."""
+        if self._version < _FOLDERS:
+            return {}
+        return {f"{CPU}/cpu{n}/cpufreq": self._folder for n in self._members}

@@ -156,7 +156,7 @@ def conf_text(twin: Mapping[str, Any]) -> str:
 
 
 def _params(twin: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    gpu, devfreq = twin["gpu_device"]["folders"][0], twin["devfreq"]["folders"][0]
+    gpu, devfreq = twin["gpu_device"]["folders"][-1], twin["devfreq"]["folders"][0]
     yield "CPU_ONLINE", "FILE", {f"CORE_{n}": f"{CPU}/cpu{n}/online" for n in range(twin["cores"])}
     if "processors" in twin["gpu_device"]:
         yield _MASKS, "FILE", {"TPC_PG_MASK": f"{gpu}/tpc_pg_mask"}

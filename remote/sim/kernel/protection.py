@@ -6,8 +6,7 @@ that are on or off. The counters of the over-current inputs appear with Linux 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from remote.sim.kernel.board import THERMAL
 from remote.sim.kernel.node import Node, Part, Version, below, fixed
 
 _COUNTS = (5, 10)
@@ -18,16 +17,16 @@ _FOLDER = "/sys/class/hwmon/hwmon20"
 class Protection(Part):
     """``steps`` are the operating points taken away, ``events`` what was counted; ``alarm`` is of the first monitor.
 
-    ``monitors`` are the folders of that monitor where its driver has alarms.
+    ``monitor`` is the folder of that monitor where its driver has alarms, else "".
     """
 
     keeps = ("events",)
 
-    def __init__(self, version: Version, monitors: Sequence[str]) -> None:
+    def __init__(self, version: Version, monitor: str) -> None:
         self.steps = 0
         self.events = 0
         self.alarm = False
-        self._version, self._monitors = version, monitors
+        self._version, self._monitor = version, monitor
 
     def nodes(self) -> dict[str, Node]:
         """Returns the files of the cooling devices, the counters and the alarms."""
@@ -38,11 +37,11 @@ class Protection(Part):
         found = {}
         for n, (kind, shown) in enumerate(devices):
             files = {"type": fixed(f"{kind}\n"), "cur_state": shown, "max_state": fixed("1\n" if alerts else "8\n")}
-            found.update(below([f"/sys/class/thermal/cooling_device{n}"], files))
+            found.update(below(f"{THERMAL}/cooling_device{n}", files))
         if alerts:
             counters = {f"oc{n}_event_cnt": fixed("0\n") for n in range(2, _INPUTS + 1)}
             counters |= {"name": fixed("soctherm_oc\n"), "oc1_event_cnt": Node(lambda: f"{self.events}\n")}
-            found |= below([_FOLDER], counters)
+            found |= below(_FOLDER, counters)
         alarms = {f"curr{n}_{kind}_alarm": fixed("0\n") for n in (1, 2, 3) for kind in ("max", "crit")}
         alarms["curr1_crit_alarm"] = Node(lambda: f"{int(self.alarm)}\n")
-        return found | below(self._monitors, alarms)
+        return found | (below(self._monitor, alarms) if self._monitor else {})

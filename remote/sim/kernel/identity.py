@@ -1,0 +1,86 @@
+"""Who the board is: device tree, release, module, kernel, this boot. Texts have the form that they have on a board."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from remote.sim.kernel.cpu import Cores
+from remote.sim.kernel.node import Node, Part, below, fixed
+
+_DEVICE_TREE = "/proc/device-tree"
+_FIRMWARE = "/sys/firmware/devicetree/base"  # since Linux 3.14; what lay below /proc before is a link to it
+
+
+class Identity(Part):
+    """Release, model, serial number, processors, this boot. ``old`` kernels (3.10) have the device tree below /proc."""
+
+    keeps = ("boot_id",)
+
+    def __init__(self, twin: Mapping[str, Any], seed: int, cores: Cores, old: bool) -> None:
+        draw = random.Random(f"identity {seed}")
+        self._twin, self._cores, self._old = twin, cores, old
+        self.serial = f"{draw.randrange(10**13):013d}"
+        self.boot_id = _uuid(draw)
+
+    def reboot(self, number: int) -> None:
+        """Draws the name of another boot."""
+        self.boot_id = _uuid(random.Random(f"boot {self.serial} {number}"))
+
+    def _device_tree(self) -> dict[str, Node]:
+        """Returns the root of the device tree. Its strings end in NUL."""
+        twin = self._twin
+        texts = {
+            "model": str(twin["model"]),
+            "compatible": "\0".join(twin["compatible"]),
+            "serial-number": self.serial,
+            **{f"nvidia,{name}": str(twin[name]) for name in ("dtsfilename", "boardids") if name in twin},
+        }
+        return below(_DEVICE_TREE if self._old else _FIRMWARE, {name: fixed(f"{t}\0") for name, t in texts.items()})
+
+    def _cpuinfo(self) -> str:
+        """Returns a block per core that is on, as Linux prints it for arm64."""
+        block = (
+            f"model name\t: {self._twin['cpu_name']}\nBogoMIPS\t: 62.50\n"
+            "Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32\nCPU implementer\t: 0x41\nCPU architecture: 8\n\n"
+        )
+        return "".join(f"processor\t: {n}\n{block}" for n in range(self._cores.count) if self._cores.is_on(n))
+
+    def nodes(self) -> dict[str, Node]:
+        """Returns the identifying files."""
+        twin = self._twin
+        ubuntu = str(twin["ubuntu"])
+        texts = {
+            "/etc/nv_tegra_release": f"{twin['nv_tegra_release']}\n",
+            "/etc/os-release": f'NAME="Ubuntu"\nVERSION="{ubuntu} LTS"\nID=ubuntu\nID_LIKE=debian\n'
+            f'PRETTY_NAME="Ubuntu {ubuntu} LTS"\nVERSION_ID="{ubuntu}"\n',
+            "/etc/lsb-release": f"DISTRIB_ID=Ubuntu\nDISTRIB_RELEASE={ubuntu}\n"
+            f'DISTRIB_DESCRIPTION="Ubuntu {ubuntu} LTS"\n',
+            "/etc/fstab": "/dev/root / ext4 defaults 0 1\n",
+            "/sys/devices/soc0/machine": f"{twin['machine']}\n",
+            "/sys/devices/soc0/family": f"{twin['family']}\n",
+            "/proc/sys/kernel/osrelease": f"{twin['osrelease']}\n",
+            "/proc/version": f"Linux version {twin['osrelease']} (buildbrain@mobile-u64) (gcc) #1 SMP PREEMPT\n",
+            "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+            # Scripts ask whether it is there.
+            f"/dev/{'nvidia0' if twin['family'] == 'tegra264' else 'nvhost-gpu'}": "",
+            **twin.get("texts", {}),
+        }
+        if "chip_id" in twin:
+            texts["/sys/devices/soc0/soc_id"] = f"{twin['chip_id']}\n"
+            texts["/sys/module/tegra_fuse/parameters/tegra_chip_id"] = f"{twin['chip_id']}\n"
+        return {path: fixed(text) for path, text in texts.items()} | {
+            **self._device_tree(),
+            "/proc/cpuinfo": Node(self._cpuinfo),
+            "/proc/sys/kernel/random/boot_id": Node(lambda: f"{self.boot_id}\n"),
+        }
+
+    def links(self) -> dict[str, str]:
+        """Returns the device tree's other name."""
+        return {} if self._old else {_DEVICE_TREE: _FIRMWARE}
+
+
+def _uuid(draw: random.Random) -> str:
+    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
