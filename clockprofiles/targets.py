@@ -95,6 +95,7 @@ def _cores(goal: Targets, profile: Profile) -> None:
     """Off, cpuquiet no longer parks cores: those it parked come back, and the fast cluster stays (as jetson_clocks).
 
     Without cpuquiet nobody parks cores, so one that is off was switched off by a power mode or by hand, and stays.
+    How a switch of the cluster is done (immediate, force) matters only where there is one to do.
     """
     enabled = profile.cpuquiet_enabled
     if enabled is not None:
@@ -106,7 +107,7 @@ def _cores(goal: Targets, profile: Profile) -> None:
     for knob in goal.found:
         if re.fullmatch(r"cpu\d+\.online", knob):
             goal.want(knob, 1, "all cores on")
-        elif knob in ("cluster.immediate", "cluster.force"):
+        elif knob in ("cluster.immediate", "cluster.force") and goal.found["cluster.active"].value != "G":
             goal.want(knob, 1, "no cluster switching")
         elif knob == "cluster.active":
             goal.want(knob, "G", "fast cluster")

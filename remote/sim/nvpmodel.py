@@ -45,6 +45,14 @@ def _described(conf: Conf) -> Iterator[str]:
     yield f"PM_CONFIG: DEFAULT={conf.modes[conf.default].name}({conf.default})"
 
 
+def mode_name(context: Context) -> str:
+    """Returns the name of the mode that is set, "" on a board without modes."""
+    try:
+        return parse(context.read(CONF)).modes[_current(context)].name
+    except OSError:
+        return ""
+
+
 def _current(context: Context) -> int:
     return int(context.read(STATUS).strip().removeprefix("pmode:"))
 

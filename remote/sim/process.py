@@ -10,7 +10,7 @@ A program is handed its `Context` and yields actions. Its return value is the ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +51,45 @@ Action = Out | Err | Sleep | Busy
 
 class OutOfBoardMemory(MemoryError):
     """The board has less memory than was asked for."""
+
+
+class Died(Exception):
+    """Something ended a program: ``code`` is its exit code, -N for signal N."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Disk(Protocol):
+    """Ordinary files as programs use them: `remote.sim.files.Files`, or others. Every method raises OSError."""
+
+    def load(self, path: str, user: str) -> bytes:
+        """Returns a file's bytes."""
+
+    def save(self, path: str, data: bytes, user: str) -> None:
+        """Makes or replaces a file."""
+
+    def match(self, path: str, user: str) -> list[str]:
+        """Returns what a shell pattern stands for."""
+
+    def size(self, path: str, user: str) -> int:
+        """Returns a file's length in bytes."""
+
+    def changed_s(self, path: str, user: str) -> float:
+        """Returns what `touch` was told last about a file."""
+
+    def touch(self, path: str, user: str, now_s: float) -> None:
+        """Notes when a file was used."""
+
+    def rename(self, old: str, new: str, user: str) -> None:
+        """Moves a file, replacing one that is there."""
+
+    def remove(self, path: str, user: str) -> None:
+        """Removes a file; it may be gone already."""
+
+    def make_folder(self, path: str, user: str) -> None:
+        """Makes a folder and those above it."""
 
 
 class Context(Protocol):
@@ -108,6 +147,12 @@ class Context(Protocol):
     def make_folder(self, path: str) -> None:
         """Makes a private folder and those above it. Raises OSError."""
 
+    def start(self, argv: Sequence[str]) -> None:
+        """Starts another program that goes on when this one has ended. Raises OSError."""
+
+    def stop(self, name: str) -> None:
+        """Ends all other processes of that name."""
+
     def wall(self) -> float:
         """Returns the board's calendar, in seconds since 1970."""
 
@@ -121,3 +166,23 @@ class Context(Protocol):
 
 
 Program = Callable[[Context], Generator[Action, None, int]]
+
+
+def altered(
+    run: Generator[Action, None, int], change: Callable[[Action], Iterator[Action]]
+) -> Generator[Action, None, int]:
+    """Goes through a program with each of its actions as ``change`` makes it; Ctrl-C goes to the program."""
+    signal = None
+    try:
+        while True:
+            try:
+                action = run.throw(signal) if signal is not None else next(run)
+            except StopIteration as end:
+                return int(end.value or 0)
+            signal = None
+            try:
+                yield from change(action)
+            except KeyboardInterrupt as interrupt:
+                signal = interrupt
+    finally:
+        run.close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from remote.sim.physics import Activity, Clocks
-from remote.sim.process import Action, Busy, Err, Out, OutOfBoardMemory, Program
+from remote.sim.process import Action, Busy, Died, Disk, Err, Out, OutOfBoardMemory, Program
 
 if TYPE_CHECKING:
     from remote.sim.machine import Machine
@@ -46,7 +46,14 @@ class SimProcess:
     """
 
     def __init__(
-        self, machine: Machine, program: Program, argv: tuple[str, ...], env: Mapping[str, str], stdin: str, user: str
+        self,
+        machine: Machine,
+        program: Program,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        stdin: str,
+        user: str,
+        disk: Disk | None = None,
     ) -> None:
         self.stdout = Pipe()
         self.stderr = Pipe()
@@ -57,8 +64,8 @@ class SimProcess:
         self._busy_since_s = machine.now_s
         self._machine = machine
         self._code = 0
-        self._name = argv[0]
-        context = ProcessContext(machine, self, argv, env, stdin, user)
+        self.name = argv[0]
+        context = ProcessContext(machine, self, argv, env, stdin, user, disk)
         self._run: Generator[Action, None, int] = program(context)
 
     def step(self) -> None:
@@ -84,8 +91,10 @@ class SimProcess:
             self._end(-_SIGINT)
         except OutOfBoardMemory:
             self._end(-_SIGKILL)
+        except Died as died:
+            self._end(died.code)
         except OSError as error:
-            self.stderr.feed(f"{self._name}: {error.filename or ''}: {error.strerror}\n".encode())
+            self.stderr.feed(f"{self.name}: {error.filename or ''}: {error.strerror}\n".encode())
             self._end(1)
         if activity != self.activity:
             self._machine.settle()
@@ -140,9 +149,15 @@ class ProcessContext:
         env: Mapping[str, str],
         stdin: str,
         user: str,
+        disk: Disk | None = None,
     ) -> None:
         self.argv, self.env, self.stdin = argv, env, stdin
         self._machine, self._process, self._user = machine, process, user
+        self._own_disk = disk
+
+    @property
+    def _disk(self) -> Disk:
+        return self._own_disk or self._machine.files
 
     def now(self) -> float:
         """Returns the board's monotonic clock in seconds."""
@@ -165,7 +180,7 @@ class ProcessContext:
 
     def read(self, path: str) -> str:
         """Reads a node or file. Raises OSError."""
-        return self._machine.read(path, self._user)
+        return self.load(path).decode("utf-8", "replace")
 
     def write(self, path: str, text: str) -> None:
         """Writes a node. Raises OSError."""
@@ -173,40 +188,54 @@ class ProcessContext:
 
     def load(self, path: str) -> bytes:
         """Reads a file's bytes. Raises OSError."""
+        # What is below /sys and /proc is the kernel's or nowhere: asking a disk in a mount of it would come back here.
+        kernels = self._machine.kernel.tree.knows(path) or path.startswith(("/sys/", "/proc/"))
+        if self._own_disk and not kernels:
+            return self._own_disk.load(path, self._user)
         return self._machine.load(path, self._user)
 
     def save(self, path: str, data: bytes) -> None:
         """Writes a file. Raises OSError."""
-        self._machine.files.save(path, data, self._user)
+        self._disk.save(path, data, self._user)
         self.touch(path)
 
     def match(self, path: str) -> list[str]:
         """Returns what a shell pattern stands for among ordinary files."""
-        return self._machine.files.match(path, self._user)
+        return self._disk.match(path, self._user)
 
     def size(self, path: str) -> int:
         """Returns a file's length. Raises OSError."""
-        return self._machine.files.size(path, self._user)
+        return self._disk.size(path, self._user)
 
     def changed_s(self, path: str) -> float:
         """Returns when a program wrote or touched a file, 0 where none did. Raises OSError."""
-        return self._machine.files.changed_s(path, self._user)
+        return self._disk.changed_s(path, self._user)
 
     def touch(self, path: str) -> None:
         """Notes that a file was used. Raises OSError."""
-        self._machine.files.touch(path, self._user, self.wall())
+        self._disk.touch(path, self._user, self.wall())
 
     def rename(self, old: str, new: str) -> None:
         """Moves a file. Raises OSError."""
-        self._machine.files.rename(old, new, self._user)
+        self._disk.rename(old, new, self._user)
 
     def remove(self, path: str) -> None:
         """Removes a file. Raises OSError."""
-        self._machine.files.remove(path, self._user)
+        self._disk.remove(path, self._user)
 
     def make_folder(self, path: str) -> None:
         """Makes a private folder. Raises OSError."""
-        self._machine.files.make_folder(path, self._user)
+        self._disk.make_folder(path, self._user)
+
+    def start(self, argv: Sequence[str]) -> None:
+        """Starts another program that goes on when this one has ended. Raises OSError."""
+        self._machine.spawn(argv, self.env, "", self._user, self._own_disk)
+
+    def stop(self, name: str) -> None:
+        """Ends all other processes of that name."""
+        for process in self._machine.processes(name):
+            if process is not self._process:
+                process.kill()
 
     def wall(self) -> float:
         """Returns the board's calendar."""

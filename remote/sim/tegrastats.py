@@ -6,8 +6,10 @@ name and the monitor's, ``clusters`` of the GPU, ``units`` that are listed, the 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from remote.sim.process import Action, Context, Err, Out, Sleep
@@ -17,17 +19,47 @@ _CPU = "/sys/devices/system/cpu"
 _OFF_C = -256  # what the tool shows for a sensor in a part that has no power
 
 
+_USAGE = """Usage: tegrastats [--interval MS] [--logfile FILE] [--start] [--stop] [--verbose] [--readall]
+--start goes on in the background until --stop.
+"""
+
+
 def tegrastats(context: Context) -> Generator[Action, None, int]:
-    """Prints a line per interval, as the tool of the release does. ``--interval MS``; up to R28 a bare number too."""
-    words = [word for word in context.argv[1:] if word != "--interval"]
-    if words and not words[0].isdigit():
-        yield Err(f"tegrastats: unknown option {words[0]}\n")
-        return 1
-    interval_s = max(1, int(words[0]) if words else 1000) / 1000.0
+    """Prints a line per interval, as the tool of the release does, or adds it to ``--logfile``.
+
+    ``--interval MS``; up to R28 a bare number too. ``--start`` does so in the background until ``--stop``.
+    """
+    words, interval_ms, log = list(context.argv[1:]), 1000, ""
+    while words:
+        word = words.pop(0)
+        if word == "--interval" and words:
+            interval_ms = int(words.pop(0))
+        elif word == "--logfile" and words:
+            log = words.pop(0)
+        elif word.isdigit():
+            interval_ms = int(word)
+        elif word == "--start":
+            context.start([other for other in context.argv if other != word])
+            return 0
+        elif word == "--stop":
+            context.stop(PurePosixPath(context.argv[0]).name)
+            return 0
+        elif word == "--help":
+            yield Out(_USAGE)
+            return 0
+        elif word not in ("--verbose", "--readall"):
+            yield Err(f"tegrastats: unknown option {word}\n")
+            return 1
     look = _Look(context)
+    kept = b""
     while True:
-        yield Sleep(interval_s)
-        yield Out(_LAYOUTS[str(look.options["layout"])](look) + "\n")
+        yield Sleep(max(1, interval_ms) / 1000.0)
+        line = _LAYOUTS[str(look.options["layout"])](look) + "\n"
+        if log:
+            kept += line.encode()
+            context.save(log, kept)
+        else:
+            yield Out(line)
 
 
 class _Look:
@@ -49,8 +81,8 @@ class _Look:
             return ""
 
     def _core_times(self) -> list[tuple[int, int]]:
-        lines = self.context.read("/proc/stat").splitlines()[1:]
-        return [(int(line.split()[1]), int(line.split()[4])) for line in lines]
+        rows = [line.split() for line in self.context.read("/proc/stat").splitlines() if re.match(r"cpu\d", line)]
+        return [(int(row[1]), int(row[4])) for row in rows]
 
     def percents(self) -> list[int | None]:
         """Returns the busy share of each core since the last look, None for one that is offline."""

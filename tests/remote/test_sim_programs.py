@@ -7,6 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
+from remote import boards
+from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context
 from tests.remote.sim_board import Shell, machine, shell
@@ -94,3 +96,161 @@ def test_sleep_takes_simulated_seconds() -> None:
     process = board.system.spawn(["sleep", "3600"], {}, "")
     assert board.system.wait([process.stdout], None) == [process.stdout]
     assert board.board.now_s - start_s == 3600.0
+
+
+def _run(board: Shell, *argv: str, stdin: str = "") -> tuple[int | None, str]:
+    process = board.system.spawn(argv, {}, stdin)
+    board.sleep(0.0)
+    return process.exit_code(), (process.stdout.read() + process.stderr.read()).decode()
+
+
+def _board(text: str, user: str = "root") -> Shell:
+    name, release = text.split("@")
+    return Shell(Machine(name, release, boards.load(name).twin), user)
+
+
+CLOCKS = {
+    "tx1@r23.1": "jetson_max_l4t.sh",
+    "tx1@r24.2": "jetson_clocks.sh",
+    "tx1@r28.2": "jetson_clocks.sh",
+    "tx2@r28.2": "jetson_clocks.sh",
+    "tx2@r32.7": "jetson_clocks",
+    "nano@r32.7": "jetson_clocks",
+    "agx-xavier@r35.4": "jetson_clocks",
+    "orin-nx@r36.4": "jetson_clocks",
+    "agx-thor@r38.4": "jetson_clocks",
+}
+
+
+@pytest.mark.parametrize("text", CLOCKS)
+def test_jetson_clocks_holds_every_clock_at_its_maximum_and_puts_back_what_it_stored(text: str) -> None:
+    board, name = _board(text), CLOCKS[text]
+    before = board.board.kernel.tree.settable()
+    has_options = name != "jetson_max_l4t.sh"
+    if has_options:
+        assert _run(board, name, "--store", "/tmp/conf")[0] == 0
+    assert _run(board, name) == (0, "")
+    board.sleep(10.0)
+    idle, busy = board.board.kernel.clocks(Activity()), board.board.kernel.clocks(Activity(0, 0, "fp32", 1.0, 4.0))
+    assert (idle.gpu_hz, idle.emc_hz, idle.cpu_hz) == (busy.gpu_hz, busy.emc_hz, busy.cpu_hz)
+    if board.board.kernel.mode is None:  # no mode that allows less
+        assert idle.gpu_hz == max(board.board.twin["gpu_hz"])
+    assert board.board.kernel.tree.settable() != before
+    if has_options:
+        assert _run(board, name, "--restore", "/tmp/conf")[0] == 0
+        board.sleep(0.1)
+        after = board.board.kernel.tree.settable()
+        left = {path for path in after if after[path] != before[path]}
+        assert left <= {"/sys/kernel/cluster/immediate", "/sys/kernel/cluster/force"}  # R24 does not store them
+
+
+def test_jetson_clocks_shows_what_is_set_in_the_lines_of_its_release() -> None:
+    assert _run(_board("tx1@r24.2"), "jetson_clocks.sh", "--show")[1] == (
+        "SOC family:tegra210  Machine:jetson_tx1\n"
+        "CPU frequency Governor: interactive\n"
+        "CPU MinFreq=510000 MaxFreq=1734000 CurrentFreq=510000\n"
+        "CPU HOTPLUG: 1\n"
+        "Online CPUs: 0-3\n"
+        "cpu0: 510000\ncpu1: 510000\ncpu2: 510000\ncpu3: 510000\n"
+        "CPU Cluster Switching: Active Cluster G\n"
+        "GPU MinFreq=76800000 MaxFreq=998400000 CurrentFreq=76800000 FreqOverride=0\n"
+        "EMC MinFreq=40800000 MaxFreq=1600000000 CurrentFreq=408000000 FreqOverride=0\n"
+        "Fan: speed=0\n"
+    )
+    r28 = _board("tx1@r28.2")
+    _run(r28, "jetson_clocks.sh")
+    assert _run(r28, "jetson_clocks.sh", "--show")[1] == (
+        "SOC family:tegra210  Machine:jetson_tx1\n"
+        "Online CPUs: 0-3\n"
+        "CPU Cluster Switching: Disabled\n"
+        + "".join(
+            f"cpu{n}: Gonvernor=interactive MinFreq=1734000 MaxFreq=1734000 CurrentFreq=1734000\n" for n in range(4)
+        )
+        + "GPU MinFreq=998400000 MaxFreq=998400000 CurrentFreq=998400000\n"
+        "EMC MinFreq=12750000 MaxFreq=1600000000 CurrentFreq=1600000000 FreqOverride=1\n"
+        "Fan: speed=255\n"
+    )
+    r32 = _run(_board("tx2@r32.7"), "jetson_clocks", "--show")[1]
+    assert r32.startswith("SOC family:tegra186  Machine:quill\nOnline CPUs: 0,3-5\ncpu0: Online=1 Governor=schedutil ")
+    assert "IdleStates: C1=1 c7=1" in r32
+    assert r32.endswith("Fan: PWM=0\nNV Power Mode: MAXP_CORE_ARM\n")
+    r35 = _run(_board("agx-xavier@r35.4"), "jetson_clocks", "--show")[1]
+    assert "\nFAN Dynamic Speed control=active hwmon0_pwm1=0\nNV Power Mode: MODE_15W_DESKTOP\n" in r35
+    assert "\nCVNAS MinFreq=0 " in r35
+    r36 = _run(_board("orin-nx@r36.4"), "jetson_clocks", "--show")[1]
+    assert "\ncpu0:  Online=1 Governor=schedutil " in r36
+    assert "\nActive GPU TPCs: 4\n" in r36
+    assert "\nFAN Dynamic Speed Control=nvfancontrol hwmon0_pwm1=0\n" in r36
+    lines = _run(_board("agx-thor@r38.4"), "jetson_clocks", "--show")[1].splitlines()
+    assert [line.split(":")[0] for line in lines if line.startswith("cpu1")][1] == "cpu10"  # as a shell sorts them
+
+
+def test_jetson_clocks_tells_who_is_not_root_asks_before_it_overwrites_and_knows_its_options() -> None:
+    user = _board("orin-nx@r36.4", "nvidia")
+    code, said = _run(user, "jetson_clocks", "--show")
+    assert (code, said.splitlines()[-1]) == (1, "Error: Run this script(jetson_clocks) as a root user")
+    assert said.startswith("SOC family:tegra234 ")
+    root = Shell(user.board)
+    assert _run(root, "jetson_clocks", "--restore", "/tmp/none") == (1, "Error: /tmp/none file not found !\n")
+    assert _run(root, "jetson_clocks", "--store") == (
+        0,
+        "Storing system configuration in /root/.jetsonclocks_conf.txt\n",
+    )
+    again = _run(root, "jetson_clocks", "--store")
+    assert (again[0], again[1].splitlines()[-1]) == (1, "Error: file /root/.jetsonclocks_conf.txt already exists!")
+    assert _run(root, "jetson_clocks", "--store", stdin="y\n")[0] == 0
+    code, said = _run(root, "jetson_clocks", "--turbo")
+    assert code == 0
+    assert "Unknown option: --turbo" in said
+    assert "--fan" in said
+    assert "--fan" not in _run(_board("tx2@r28.2"), "jetson_clocks.sh", "--help")[1]
+
+
+def test_jetson_clocks_leaves_the_fan_unless_asked_from_r32_on() -> None:
+    old, new = _board("tx2@r28.2"), _board("orin-nx@r36.4")
+    _run(old, "jetson_clocks.sh")
+    assert old.get("/sys/kernel/debug/tegra_fan/target_pwm") == "255"
+    pwm = "/sys/class/hwmon/hwmon0/pwm1"
+    _run(new, "jetson_clocks")
+    assert (new.get(pwm), _run(new, "systemctl", "is-active", "nvfancontrol")) == ("0", (0, "active\n"))
+    _run(new, "jetson_clocks", "--fan")
+    assert (new.get(pwm), _run(new, "systemctl", "is-active", "nvfancontrol")) == ("255", (3, "inactive\n"))
+    assert _run(new, "nvfancontrol", "-q")[0] == 1
+    assert _run(new, "systemctl", "start", "nvfancontrol.service") == (0, "")
+    assert "FAN_PROFILE:quiet" in _run(new, "nvfancontrol", "-q")[1]
+    assert _run(new, "systemctl", "stop", "sshd")[0] == 5
+
+
+def test_jetson_clocks_of_r24_waits_for_the_boot_service() -> None:
+    board = _board("tx1@r24.2")
+    board.board.now_s = 30.0
+    assert _run(board, "jetson_clocks.sh") == (255, "Please run the script after 60 Seconds\n")
+
+
+def test_a_write_that_fails_does_not_end_jetson_clocks() -> None:
+    board = _board("nano@r32.7")
+    board.board.refuse("/sys/class/devfreq/57000000.gpu/min_freq", "EIO")
+    code, said = _run(board, "jetson_clocks")
+    assert (code, said.count("\n")) == (0, 1)
+    assert board.get("/sys/kernel/debug/clk/override.emc/clk_state") == "1"
+
+
+def test_tegrastats_writes_to_a_file_and_goes_on_in_the_background_until_it_is_stopped() -> None:
+    board = _board("orin-nx@r36.4")
+    assert _run(board, "tegrastats", "--interval", "100", "--logfile", "/tmp/log", "--start") == (0, "")
+    board.sleep(1.0)
+    lines = board.system.load("/tmp/log").decode().splitlines()
+    assert len(lines) == 10
+    assert all("VDD_IN " in line for line in lines)
+    assert _run(board, "tegrastats", "--stop") == (0, "")
+    board.sleep(1.0)
+    assert len(board.system.load("/tmp/log").decode().splitlines()) == 10
+    assert "--logfile" in _run(board, "tegrastats", "--help")[1]
+
+
+def test_uname_tells_of_the_board_s_kernel() -> None:
+    board = _board("orin-nx@r36.4")
+    assert _run(board, "uname") == (0, "Linux\n")
+    assert _run(board, "uname", "-rm") == (0, "5.15.148-tegra aarch64\n")
+    assert _run(board, "uname", "-a")[1].split()[0] == "Linux"
+    assert _run(board, "uname", "-z")[0] == 1

@@ -69,6 +69,7 @@ def test_files_heat_and_process_numbers_survive(tmp_path: Path) -> None:
 
 def test_cores_that_were_about_to_be_parked_are_parked_in_time(tmp_path: Path) -> None:
     kept = _open(tmp_path / "b.json")
+    Shell(kept.machine).put(f"{CPU}/cpuquiet/tegra_cpuquiet/min_cpus", 3)
     Shell(kept.machine).sleep(0.4)
     kept.close()
     again = _open(tmp_path / "b.json")
