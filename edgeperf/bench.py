@@ -6,18 +6,19 @@ A flow: a board and a request in, a record out; no printing, no files.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from edgeperf import __version__, conditions, figures, heat
+from edgeperf.converse import Cut, Failed, Told, converse, until
 from edgeperf.cooling import Phase, cool, paced
 from edgeperf.left import Left, Locked, Request
 from edgeperf.locking import locked_for, mode_missing
-from edgeperf.lost import RunLost, restarted
+from edgeperf.lost import RunFailed, RunLost, restarted
 from edgeperf.power import choose_total
 from edgeperf.raw import Measured, Ran, keep
 from edgeperf.record import SCHEMA, Bench, BoardInfo, Build, Clocks, Spec
@@ -28,24 +29,12 @@ from edgeperf.verdict import judge
 from engines import models, toolchains
 from engines.simulated.explain import source
 from engines.spec import EngineSpec
-from engines.toolchains import EngineRun, Put, Run
+from engines.toolchains import EngineRun, Run
 from remote.board import Board, release
-from remote.errors import EdgeperfError, Interrupted, LinkLost
-from remote.types import Completed, Job, Sampling, Series, Text
-
-Made = TypeVar("Made")
-Told = Callable[[Run], AbstractContextManager[None]]
-"""The same of one job of a toolchain."""
+from remote.errors import BoardError, EdgeperfError, Interrupted, LinkLost
+from remote.types import Job, Sampling, Series, Text
 
 _PREPARING_S = 10.0
-
-
-class _Cut(Exception):
-    """The line was lost in the middle of a run: what the toolchain makes of what had been said."""
-
-    def __init__(self, lost: LinkLost, made: Any) -> None:
-        super().__init__(lost.what)
-        self.lost, self.made = lost, made
 
 
 class Sampled(Protocol):
@@ -96,23 +85,28 @@ def _in_mode(asked: toolchains.Request, locked: Locked) -> toolchains.Request:
 def measure(request: Request, board: Board, cache: Path, phase: Phase) -> Bench:
     """Returns the record of one measurement; of an interrupted one what there was by then.
 
-    Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet; RunLost.
+    Raises UsageError, BoardError, EngineError; Interrupted when there is nothing to keep yet; RunLost, RunFailed.
     """
     chain, asked = prepare(request, board, cache)
     board = through(board, request.source)
     runs: list[Ran] = []
-    with locked_for(request, board) as locked:
-        asked = _in_mode(asked, locked)
-        try:
-            while len(runs) < request.repeat:
-                runs.append(_run(request, board, chain, asked, locked, runs, phase))
-                if runs[-1].run.interrupted:
-                    break
-                # The engine is there now: it is not built several times again.
-                asked = replace(asked, options=replace(asked.options, builds=1))
-        except Interrupted:
-            if not runs:
-                raise
+    try:
+        with locked_for(request, board) as locked:
+            asked = _in_mode(asked, locked)
+            try:
+                while len(runs) < request.repeat:
+                    runs.append(_run(request, board, chain, asked, locked, runs, phase))
+                    if runs[-1].run.interrupted:
+                        break
+                    # The engine is there now: it is not built several times again.
+                    asked = replace(asked, options=replace(asked.options, builds=1))
+            except Interrupted:
+                if not runs:
+                    raise
+    except EdgeperfError as error:
+        if not runs or isinstance(error, (RunLost, RunFailed)):
+            raise
+        raise RunFailed(error, made(Measured(request, locked, tuple(runs)), board, asked)) from error
     return made(Measured(request, locked, tuple(runs)), board, asked)
 
 
@@ -147,15 +141,24 @@ def _run(
     left = Left(request, locked, idle)
     try:
         run, done = converse(chain.bench(asked), board, sampling, left, told=_told(phase, asked, board))
-    except _Cut as cut:
+    except Cut as cut:
         ran = Ran(cut.made, (), idle, cooling, lost=cut.lost.what, rebooted=restarted(board))
         raise RunLost(cut.lost, made(Measured(request, locked, (*before, ran)), board, asked)) from cut.lost
+    except Failed as failed:
+        done = failed.done
+        run = until(failed, chain.bench(asked))
+        ran = Ran(run, done.series, idle, cooling, texts_after(board), done.silent_s, failed=failed.failure.what)
+        record = made(Measured(request, locked, (*before, ran)), board, asked)
+        raise RunFailed(failed.failure, record) from failed.failure
     return Ran(run, done.series, idle, cooling, texts_after(board), done.silent_s)
 
 
 def texts_after(board: Board) -> Mapping[str, Text]:
-    """Returns the files that tell of a run's conditions, as they are after it."""
-    return board.transport.read(conditions.PATHS).texts
+    """Returns the files that tell of a run's conditions, as they are after it; none where the line is gone by then."""
+    try:
+        return board.transport.read(conditions.PATHS).texts
+    except LinkLost:  # the run is over and stands; what asks the board next tells of the line
+        return {}
 
 
 def attach(board: Board, cache: Path, phase: Phase) -> Bench:
@@ -169,11 +172,17 @@ def attach(board: Board, cache: Path, phase: Phase) -> Bench:
     alone = f"one of the {request.repeat} runs that were asked for: the line was lost" if request.repeat > 1 else ""
     try:
         run, told_all = converse(chain.bench(asked), board, sampling, left, resume=True, told=told)
-    finally:
+    except BaseException:
         release(board)
+        raise
     done = Ran(run, told_all.series, left.idle, texts=texts_after(board), silent_s=told_all.silent_s)
     record = made(Measured(replace(request, repeat=1), left.locked, (done,)), board, asked)
-    return replace(record, notes=(*record.notes, alone)) if alone else record
+    record = replace(record, notes=(*record.notes, alone)) if alone else record
+    try:
+        release(board)
+    except (BoardError, LinkLost) as error:
+        raise RunFailed(error, record) from error
+    return record
 
 
 def sampling_for(request: Sampled, board: Board, number: int = 0) -> Sampling:
@@ -222,63 +231,6 @@ def _told(phase: Phase, asked: toolchains.Request, board: Board) -> Told:
     return told
 
 
-def converse(
-    talk: Generator[Put | Run, Any, Made],
-    board: Board,
-    sampling: Sampling | None = None,
-    left: Left | None = None,
-    *,
-    resume: bool = False,
-    told: Told = lambda ask: nullcontext(),
-) -> tuple[Made, Completed]:
-    """Gives a toolchain what it asks for; returns what it made of it, and the measured job.
-
-    What it was answered goes with the measured job in a note, so that another process can pick the measurement up:
-    that one starts from the answers in ``left``.
-    """
-    answers = list(left.answers) if left else []
-    known = answers[:] if resume else []
-    done = Completed((), 0, (), (), 0.0, 0.0)
-    measured = False
-    ask = next(talk)
-    try:
-        while True:
-            if known:
-                answer = known.pop(0)
-            elif isinstance(ask, Put):
-                answer = board.transport.put(ask.blob)
-            elif ask.measured:
-                measured = True
-                note = replace(left, answers=tuple(answers)).text() if left else ""
-                job = replace(ask.job, sampling=sampling, note=note, resume=resume)
-                try:
-                    with told(ask):
-                        done = answer = board.transport.run(job)
-                except LinkLost as lost:
-                    if not resume:
-                        _cut(talk, lost, job)
-                    raise
-            else:
-                with told(ask):
-                    answer = board.transport.run(ask.job)
-                if answer.reason == "cancelled" and not measured:
-                    raise Interrupted("interrupted before the measurement began")
-            answers.append(answer)
-            ask = talk.send(answer)
-    except StopIteration as end:
-        return end.value, done
-
-
-def _cut(talk: Generator[Put | Run, Any, Any], lost: LinkLost, job: Job) -> None:
-    """Has a toolchain make what it can of a job whose line was lost. Raises _Cut unless it can make nothing."""
-    try:
-        talk.send(Completed(job.argv, -1, lost.said, (), 0.0, 0.0, "cancelled"))
-    except StopIteration as end:
-        raise _Cut(lost, end.value) from lost
-    except EdgeperfError:
-        return
-
-
 def around_of(board: Board, start_s: float, stop_s: float, done: Ran) -> conditions.Around:
     """Returns what was seen around a run between two marks of the board's clock."""
     transport, totals = board.transport, board.spec.totals
@@ -295,6 +247,7 @@ def around_of(board: Board, start_s: float, stop_s: float, done: Ran) -> conditi
         stalled_s=done.silent_s,
         lost=done.lost,
         rebooted=done.rebooted,
+        failed=done.failed,
     )
 
 

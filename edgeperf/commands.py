@@ -12,7 +12,7 @@ from edgeperf.bench import attach as pick_up
 from edgeperf.bench import build as build_engine
 from edgeperf.bench import measure
 from edgeperf.left import Request
-from edgeperf.lost import RunLost
+from edgeperf.lost import RunFailed, RunLost
 from edgeperf.record import Bench, Exec, plain, to_json
 from edgeperf.report import report
 from edgeperf.ui import Ui
@@ -38,8 +38,8 @@ def bench(request: Request, host: str | None, out: Path | None, json: bool, ui: 
     try:
         with opened(chosen.host, engines=True) as board:
             record = measure(request, board, config.cache_folder(), ui.phase)
-    except RunLost as lost:
-        keep(lost.record, request.model, out, json, ui)
+    except (RunLost, RunFailed) as cut:
+        keep(cut.record, request.model, out, json, ui)
         raise
     return keep(record, record.spec.model, out, json, ui)
 
@@ -48,7 +48,11 @@ def attach(host: str | None, out: Path | None, json: bool, ui: Ui, opened: Open)
     """Picks up a measurement whose line was lost, saves and shows it. Returns the exit code as `bench` does."""
     check(out)
     with opened(config.choose(host).host, resume=True) as board:
-        record = pick_up(board, config.cache_folder(), ui.phase)
+        try:
+            record = pick_up(board, config.cache_folder(), ui.phase)
+        except RunFailed as cut:
+            keep(cut.record, "attached", out, json, ui)
+            raise
     return keep(record, record.spec.model, out, json, ui)
 
 

@@ -42,7 +42,8 @@ class Around:
 
     ``series`` are rails and readings of the run, ``idle`` those of the idle window before it, ``rails`` the rails that
     the total is made of, ``texts`` the files of `PATHS` as they were after the run. ``stalled_s`` is how long the line
-    was silent at worst, ``lost`` how it ended in the middle of the run; see `Evidence` for the rest.
+    was silent at worst, ``lost`` how it ended in the middle of the run, ``failed`` how the program did; see `Evidence`
+    for the rest.
     """
 
     start_s: float
@@ -56,6 +57,7 @@ class Around:
     rails_unknown: str = ""
     lost: str = ""
     rebooted: bool = False
+    failed: str = ""
 
 
 def watched(readings: Iterable[str]) -> tuple[str, ...]:
@@ -74,6 +76,7 @@ def added(evidence: Evidence, around: Around) -> Evidence:
     look = _Look(around)
     throttled, by = look.throttled()
     rail, unread = look.unread()
+    cut = around.lost or around.failed
     return replace(
         evidence,
         throttled_share=max(evidence.throttled_share, throttled),
@@ -90,10 +93,11 @@ def added(evidence: Evidence, around: Around) -> Evidence:
         negative=look.negative(),
         frozen_s=look.frozen_s(),
         rails_unknown=around.rails_unknown,
-        power_missing="" if around.lost else evidence.power_missing,
-        interrupted=evidence.interrupted and not around.lost,
+        power_missing="" if cut else evidence.power_missing,
+        interrupted=evidence.interrupted and not cut,
         lost=around.lost,
         rebooted=around.rebooted,
+        failed=around.failed,
     )
 
 

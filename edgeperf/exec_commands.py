@@ -63,7 +63,7 @@ def execute(
     from edgeperf import commands, config
     from edgeperf.execute import SIMULATED_S, Request
     from edgeperf.execute import execute as measure
-    from edgeperf.lost import RunLost
+    from edgeperf.lost import RunFailed, RunLost
 
     if not command[0]:
         raise UsageError("the command's name is empty", "name what is to run: edgeperf exec --host local -- sleep 10")
@@ -84,8 +84,8 @@ def execute(
     try:
         with opened(chosen, engines=True, accept=accept, record=record, faults=script) as board:
             done = measure(request, board, ui.phase, partial(_pass, ui, json))
-    except RunLost as lost:
-        commands.keep(lost.record, Path(command[0]).name, out, json, ui)
+    except (RunLost, RunFailed) as cut:
+        commands.keep(cut.record, Path(command[0]).name, out, json, ui)
         raise
     if done.ended == "duration" and done.limit_s is None:
         ui.warn(f"ended after {SIMULATED_S:g} s: simulated boards run no command longer unless --duration says so")

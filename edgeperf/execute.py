@@ -17,13 +17,13 @@ from edgeperf.bench import around_of, board_info, idle_series, made_with, sampli
 from edgeperf.cooling import Phase
 from edgeperf.left import Locked
 from edgeperf.locking import locked_for, mode_missing
-from edgeperf.lost import RunLost, restarted
+from edgeperf.lost import RunFailed, RunLost, restarted
 from edgeperf.record import SCHEMA, Clocks, Exec, Figure, Power
 from edgeperf.sources import source_of, through
 from edgeperf.verdict import Evidence, judge
 from engines.toolchains import EngineRun
 from remote.board import Board
-from remote.errors import LinkLost
+from remote.errors import BoardError, LinkLost
 from remote.interrupts import noted
 from remote.types import Completed, Ended, Job, Line, Series, Text
 
@@ -91,25 +91,32 @@ class Followed:
 def execute(request: Request, board: Board, phase: Phase, passed: Pass) -> Exec:
     """Returns the record of one run of a command, also of one that failed or was interrupted.
 
-    Raises EngineError where the command cannot be started, BoardError, RunLost, and Interrupted before it is started.
+    Raises EngineError where the command cannot be started, BoardError, RunLost, RunFailed, and Interrupted before it
+    is started.
     """
     board = through(board, request.source)
     sampling = sampling_for(request, board)
     idle: tuple[Series, ...] = ()
-    with locked_for(request, board) as locked:
-        if sampling.rails and request.idle_s > 0:
-            idle = idle_series(board, request.idle_s, sampling, phase)
-        limit_s = request.limit_s or (SIMULATED_S if board.transport.facts.simulated else 0.0)
-        note = request.text()
-        job = Job(request.argv, duration_s=limit_s, timeout_s=_LONGEST_S, note=note, sampling=sampling)
-        try:
-            done = _follow(board, job, passed)
-            texts = texts_after(board)
-        except LinkLost as lost:
-            done = Completed(job.argv, -1, (), (), 0.0, 0.0, "lost")
-            cut = Followed(request, locked, done, idle, lost=lost.what, rebooted=restarted(board))
-            raise RunLost(lost, made(cut, board)) from lost
-    return made(Followed(request, locked, done, idle, texts), board)
+    followed = None
+    try:
+        with locked_for(request, board) as locked:
+            if sampling.rails and request.idle_s > 0:
+                idle = idle_series(board, request.idle_s, sampling, phase)
+            limit_s = request.limit_s or (SIMULATED_S if board.transport.facts.simulated else 0.0)
+            note = request.text()
+            job = Job(request.argv, duration_s=limit_s, timeout_s=_LONGEST_S, note=note, sampling=sampling)
+            try:
+                done = _follow(board, job, passed)
+                followed = Followed(request, locked, done, idle, texts_after(board))
+            except LinkLost as lost:
+                done = Completed(job.argv, -1, (), (), 0.0, 0.0, "lost")
+                cut = Followed(request, locked, done, idle, lost=lost.what, rebooted=restarted(board))
+                raise RunLost(lost, made(cut, board)) from lost
+    except (BoardError, LinkLost) as error:
+        if followed is None:
+            raise
+        raise RunFailed(error, made(followed, board)) from error
+    return made(followed, board)
 
 
 def _follow(board: Board, job: Job, passed: Pass) -> Completed:

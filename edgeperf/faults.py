@@ -6,7 +6,7 @@
     name = "throttle"    # `edgeperf sim faults` lists them
     start = "30s"        # after the board was opened; a number is in seconds
     for = "5s"           # without it the fault stays
-    argument = 3         # without it the fault's usual one
+    argument = 3         # a number, or a word such as "gpu"; without it the fault's usual one
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Kind:
 
     name: str
     form: str
-    usual_argument: float | None
+    usual_argument: float | str | None
     summary: str
 
 
@@ -48,7 +48,8 @@ def kinds() -> tuple[Kind, ...]:
         summary = (fault.__doc__ or "").partition("\n")[0]
         sized = "ARGUMENT" in summary
         form = FORM if sized else "NAME@START[:FOR]"
-        found.append(Kind(name, form.replace("NAME", name), fault.usual if sized else None, summary))
+        usual = fault.words[0] if fault.words else fault.usual
+        found.append(Kind(name, form.replace("NAME", name), usual if sized else None, summary))
     return tuple(found)
 
 
@@ -98,7 +99,7 @@ def _fault(table: Mapping[str, object], where: str) -> str:
     if not isinstance(name, str) or name not in FAULTS:
         raise UsageError(f"{where}: name: {name!r} is not a fault of a simulated board", ", ".join(FAULTS))
     times = [_time(table[key], f"{where}: {key}") if key in table else "" for key in ("start", "for")]
-    argument = _number(table["argument"], f"{where}: argument") if "argument" in table else ""
+    argument = _argument(table["argument"], FAULTS[name].words, where) if "argument" in table else ""
     return f"{name}@{':'.join([*times, argument])}".rstrip(":")
 
 
@@ -113,9 +114,12 @@ def _time(value: object, where: str) -> str:
     return text
 
 
-def _number(value: object, where: str) -> str:
-    if not _is_number(value):
-        raise UsageError(f"{where}: {value!r} is not a number", "for example 3 or 0.5")
+def _argument(value: object, words: Sequence[str], where: str) -> str:
+    if words:
+        if value not in words:
+            raise UsageError(f"{where}: argument: there is no {value!r}", f"give {', '.join(words)}")
+    elif not _is_number(value):
+        raise UsageError(f"{where}: argument: {value!r} is not a number", "for example 3 or 0.5")
     return str(value)
 
 

@@ -20,6 +20,7 @@ from remote.sim.physics import Clocks
 from remote.types import Outcome, Rail, Series
 
 CLOCKS = ("cpu", "gpu", "emc")
+_LOCKS = ("min", "max", "rate", "override")
 
 
 @dataclass(frozen=True)
@@ -199,13 +200,20 @@ def rates(asked: Asked) -> Rates:
 
 
 def accepted(asked: Asked, outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Returns the rates that a lock holds, in hertz: as asked, or what a driver clamped them to."""
+    """Returns the rates that a lock holds, in hertz: as asked, or what a driver clamped them to.
+
+    A clock of which a part of the lock was refused is held by nothing.
+    """
     wanted = {name: getattr(asked, f"{name}_hz") for name in CLOCKS}
+    free = set()
     for row in outcomes:
-        name = row.knob.partition(".")[0].rstrip("0123456789")
+        clock, _, part = row.knob.partition(".")
+        name = clock.rstrip("0123456789")
         if row.result == "clamped" and name in wanted and isinstance(row.now, int):
             wanted[name] = row.now
-    return {name: float(hz) for name, hz in wanted.items() if hz is not None}
+        elif row.result == "refused" and part in _LOCKS:
+            free.add(name)
+    return {name: float(hz) for name, hz in wanted.items() if hz is not None and name not in free}
 
 
 def evidence(

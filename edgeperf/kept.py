@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from edgeperf.bench import converse, power_mode
+from edgeperf.bench import power_mode
+from edgeperf.converse import converse
 from edgeperf.report import place
 from edgeperf.ui import table
 from edgeperf.units import show_bytes

@@ -1,4 +1,4 @@
-"""A run whose line to the board was lost, with what there was by then."""
+"""A run that came to a bad end, with what there was by then."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ class RunLost(LinkLost):
     def __init__(self, lost: LinkLost, record: Bench | Exec) -> None:
         super().__init__(lost.what, lost.hint)
         self.record = record
+
+
+class RunFailed(EdgeperfError):
+    """The program that was measured crashed or hung, or the board was not put back. ``record`` is what there is."""
+
+    def __init__(self, failure: EdgeperfError, record: Bench | Exec) -> None:
+        super().__init__(failure.what, failure.hint)
+        self.exit_code, self.transient, self.record = failure.exit_code, failure.transient, record
 
 
 def restarted(board: Board) -> bool:

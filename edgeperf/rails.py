@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from edgeperf.conditions import rails_unknown
 from edgeperf.power import choose_total
 from remote.board import Board
 from remote.boards import Total
@@ -44,6 +45,7 @@ class Summary:
 
     ``mean_w``, ``lowest_w`` and ``highest_w`` are of the total and ``energy_j`` its joules; ``missing`` says why there
     are none. ``unread`` of the rows have no total, though others do: what they would add to ``energy_j`` is a guess.
+    The total of ``below_zero`` of them is negative, which no board draws.
     """
 
     rows: int
@@ -58,6 +60,7 @@ class Summary:
     leaves_out: str = ""
     missing: str = ""
     unread: int = 0
+    below_zero: int = 0
 
 
 class Tally:
@@ -70,7 +73,7 @@ class Tally:
         self._total = total
         self._missing = missing
         self._last: Row | None = None
-        self._rows = 0
+        self._rows = self._below_zero = 0
         self._totals = _Mean()
         self._rails: dict[str, _Mean] = {}
         self._hottest: dict[str, float] = {}
@@ -87,6 +90,7 @@ class Tally:
         self._rows += 1
         self._last = row
         self._totals.add(row.total_w)
+        self._below_zero += row.total_w is not None and row.total_w < 0
         for name, watts in row.rails_w.items():
             self._rails.setdefault(name, _Mean()).add(watts)
         for name, celsius in row.temps_c.items():
@@ -108,9 +112,13 @@ class Tally:
             hottest_c=dict(self._hottest),
             scope=self._total.scope if self._total else "",
             leaves_out=self._total.leaves_out if self._total else "",
-            missing=self._missing if totals.value is None else "",
+            missing=self._why_none() if totals.value is None else "",
             unread=self._rows - totals.count if totals.count else 0,
+            below_zero=self._below_zero,
         )
+
+    def _why_none(self) -> str:
+        return self._missing or (f"{', '.join(self._total.rails)} could not be read" if self._total else "")
 
 
 class _Mean:
@@ -146,6 +154,9 @@ def total_of(board: Board) -> tuple[Total | None, str]:
     total = choose_total(board.spec.totals, board.transport.rails)
     if total is not None:
         return total, ""
+    unknown = rails_unknown(board.spec.totals, board.transport.rails) if board.spec.match else ""
+    if unknown:
+        return None, unknown
     if not board.transport.rails:
         return None, "this machine has no power sensor that edgeperf can read"
     return None, "no power rails are known whose sum is this board's power"

@@ -25,7 +25,7 @@ from edgeperf.options import (
 )
 from edgeperf.spans import rail_rate, span
 from edgeperf.ui import Ui
-from remote.errors import BoardError, Interrupted, UsageError
+from remote.errors import BoardError, Interrupted, LinkLost, UsageError
 
 if TYPE_CHECKING:
     from edgeperf.rails import Row, Tally
@@ -120,15 +120,20 @@ def _from_board(
         where = place(facts.simulated, board.spec.name, facts.l4t, board.host.text)
         of = rails_view.Source(where, board.host.text, total.scope if total else "", facts.simulated)
         tally, writer = Tally(total, missing), _Writer(form, of)
-        rows = follow(board, rate_hz, every_s, duration_s)
-        with suppress(KeyboardInterrupt):
-            if form.people and sys.stdout.isatty() and not ui.quiet:
-                with ui.live() as show:
-                    for row in tally.counted(rows):
-                        show(rails_view.screen(row, of))
-            else:
-                ui.note(where)
-                _print(map(writer.text, tally.counted(rows)), ui)
+        rows = tally.counted(follow(board, rate_hz, every_s, duration_s))
+        try:
+            with suppress(KeyboardInterrupt):
+                if form.people and sys.stdout.isatty() and not ui.quiet:
+                    with ui.live() as show:
+                        for row in rows:
+                            show(rails_view.screen(row, of))
+                else:
+                    ui.note(where)
+                    _print(map(writer.text, rows), ui)
+        except LinkLost:
+            if tally.summary().rows:
+                _end(tally, where, form, ui)
+            raise
     _end(tally, where, form, ui)
 
 

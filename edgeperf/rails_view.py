@@ -67,6 +67,8 @@ def summary_text(found: Summary, place: str) -> str:
         lines.append(f"energy  {_joules(found.energy_j)}, {found.energy_j / _SECONDS_PER_HOUR:.4g} Wh")
     if found.unread:
         lines.append(f"power   incomplete: {found.unread} of {rows} without a total; the energy guesses theirs")
+    if found.below_zero:
+        lines.append(f"power   not valid: below zero in {found.below_zero} of {rows}; a sensor's current is reversed")
     if found.missing:
         lines.append(f"power   no total: {found.missing}")
     if found.rails_w:

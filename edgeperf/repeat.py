@@ -13,7 +13,7 @@ from edgeperf.verdict import Reason, Verdict
 FEWEST_RUNS = 3
 """From so many runs on, their spread is the interval of a figure; of two it would be a matter of luck."""
 
-_CUT_SHORT = ("interrupted", "link-lost", "rebooted")
+_CUT_SHORT = ("interrupted", "link-lost", "rebooted", "run-failed")
 
 _FIGURES: Mapping[str, Callable[[Bench], Figure | None]] = {
     "throughput_per_s": lambda run: run.throughput_per_s,

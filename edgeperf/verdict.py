@@ -63,7 +63,7 @@ class Evidence:
     which rail read below zero. ``throttled_by`` are the cooling devices at work, ``over_current`` the events and
     alarms of the window, ``undervoltage`` how far the supply sagged. ``gpu_before`` is how busy the GPU was before the
     run, ``desktop`` the programs of a desktop session. ``clock_step_s`` is by how much the board's calendar jumped.
-    ``lost`` says how the line to the board ended.
+    ``lost`` says how the line to the board ended, ``failed`` how the program that was measured did.
     """
 
     window_s: float = 0.0
@@ -82,6 +82,7 @@ class Evidence:
     over_current: tuple[str, ...] = ()
     rebooted: bool = False
     lost: str = ""
+    failed: str = ""
     interrupted: bool = False
     undervoltage: str = ""
     precision_asked: str = ""
@@ -244,6 +245,8 @@ def _events(e: Evidence) -> Iterator[Reason]:
         yield Reason("rebooted", "INVALID", "the board restarted during the run; what it had told until then was kept")
     elif e.lost:
         yield Reason("link-lost", "INVALID", f"{e.lost}; what the board had told until then was kept")
+    if e.failed:
+        yield Reason("run-failed", "INVALID", f"{e.failed}; what was sampled until then was kept")
     if e.interrupted:
         yield Reason("interrupted", "INVALID", "the run was interrupted; what it gave until then was kept")
     if e.undervoltage:

@@ -159,7 +159,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the board said of itself in its first message."""
+    """What the board said of itself in its first message. ``twin`` is the name of a simulated one."""
 
     board: str
     model: str
@@ -178,6 +178,7 @@ class Facts:
     cpu_model: str = ""
     wall_s: float = 0.0
     cache_free_bytes: int = 0
+    twin: str = ""
 
 
 @dataclass(frozen=True)

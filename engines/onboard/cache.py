@@ -21,6 +21,12 @@ FORMAT = 1
 LEFTOVER_S = 86400.0
 """Files of a build that did not end are in nobody's use after this time."""
 
+_HINTS = {
+    errno.ENOSPC: "make room: edgeperf engines prune",
+    errno.EDQUOT: "make room: edgeperf engines prune",
+    errno.EROFS: "its disk takes no changes any more: see `dmesg` on the board, and restart it",
+}
+
 NONE_KEPT = "no engine of it was kept"
 
 _NAME = re.compile(r"([0-9a-f]{32})\.(.+)")
@@ -131,7 +137,8 @@ class Cache(object):
         with self.usable():
             entry, damage = self.check(key)
             if entry:
-                self.files.touch(self._path(key, "json"))
+                with suppress(OSError):  # a disk that takes no changes can still be read
+                    self.files.touch(self._path(key, "json"))
                 return Found(self._path(key, "plan"), "", entry)
             if damage:
                 self.remove(key)
@@ -258,10 +265,9 @@ class Cache(object):
             yield
         except OSError as error:
             what = "the engines in %s: %s" % (self.folder, error.strerror or error)
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            if error.errno in (errno.EACCES, errno.EPERM):
                 raise Failed("permission", what, "give the folder to the user who runs this") from error
-            hint = "make room: edgeperf engines prune" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-            raise Failed("engine", what, hint) from error
+            raise Failed("engine", what, _HINTS.get(error.errno or 0, "")) from error
 
     def _nearest(self, content: Dict[str, Any], name: str) -> str:
         entries = (self.side_car(key)[0] for key in self.kept_keys())

@@ -73,7 +73,7 @@ def _check(request: Request) -> None:
 def _job(request: Request, path: str, iterations: int) -> Job:
     program = _PROGRAMS[request.spec.precision]
     argv = (program, "time", f"--model={path}", "-gpu", "0", "-iterations", str(iterations))
-    return Job(argv, timeout_s=request.timeout_s)
+    return Job(argv, timeout_s=request.run_timeout_s)
 
 
 def _figures(request: Request, completed: Completed) -> CaffeTime | None:

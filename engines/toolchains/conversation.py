@@ -15,8 +15,15 @@ from engines.spec import EngineSpec, Options, Protocol
 from remote.errors import EngineError, OutOfMemory, UsageError
 from remote.types import Blob, Completed, Facts, Job
 
+MIN_ITERATIONS = 10
+"""A measurement has so many batches at least, however long they take."""
+
 _STOPPED = "cancelled"
-_KILLED = "signal 9"
+_KILLED = ("signal 9", "exit code -9", "exit code 137")
+_SHELL = 128  # added to the number of a signal by shells, and by docker
+_OVERDUE = "timeout"
+_PATIENCE_S = 600.0
+_SLOWEST_FLOPS = 1e9
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,15 @@ class Request:
 
     @property
     def timeout_s(self) -> float:
-        """How long the job may take: the run, and an hour for building, slow batches and whatever else."""
+        """How long a job that prepares may take: the run, and an hour for building and whatever else."""
         return 3600.0 + self.warmup_s + self.duration_s
+
+    @property
+    def run_timeout_s(self) -> float:
+        """How long the measured job may take: twice the run, the time of a very slow board, and ten minutes."""
+        spec, batches = self.spec, self.iterations or MIN_ITERATIONS
+        flops = 2.0 * sum(row.macs for row in cost(self.model.network, spec.batch, spec.precision))
+        return _PATIENCE_S + 2 * (self.warmup_s + self.duration_s) + (batches + 1) * flops / _SLOWEST_FLOPS
 
 
 @dataclass(frozen=True)
@@ -189,15 +203,28 @@ def stopped(completed: Completed) -> bool:
     return completed.reason == _STOPPED
 
 
+def ended_from_outside(completed: Completed) -> bool:
+    """Says whether a signal or its time limit ended a job, so that its output does not say why."""
+    signalled = completed.exit_code < 0 or completed.exit_code > _SHELL
+    return completed.reason == _OVERDUE or completed.reason.startswith("signal ") or signalled
+
+
 def died(name: str, completed: Completed) -> NoReturn:
     """Raises the error for a job that ended without saying why: OutOfMemory or EngineError."""
     last = [line.text for line in completed.lines if line.source == "stderr" and line.text.strip()][-5:]
-    if completed.reason == _KILLED or completed.exit_code == -9:
-        raise OutOfMemory(
-            f"{name} was killed on the board, as happens when its memory is used up", "use a smaller batch"
-        )
     how = completed.reason or f"exit code {completed.exit_code}"
+    if how in _KILLED:
+        raise OutOfMemory(
+            f"{name} was killed on the board, as happens when its memory is used up",
+            "dmesg on the board says whether it was; free memory (stop the desktop, close what else uses the GPU), "
+            "add swap, or use a smaller batch",
+        )
+    if how == _OVERDUE:
+        raise EngineError(
+            f"{name} was ended: it gave no result in {completed.ended_s - completed.started_s:.0f} s",
+            "its GPU may hang: see dmesg on the board; where it does, only a restart helps",
+        )
     raise EngineError(
         f"{name} ended without a result ({how})",
-        "its last words:\n" + "\n".join(last) if last else "it printed nothing; try it by hand on the board",
+        "its last words:\n" + "\n".join(last) if last else "it printed no error; try it by hand on the board",
     )

@@ -14,13 +14,12 @@ from engines.precision import found
 from engines.reference import OutputCheck, compare, reference
 from engines.spec import Protocol
 from engines.toolchains.container import wrapped
-from engines.toolchains.conversation import Built, EngineRun, Put, Request, Run, died, stopped
+from engines.toolchains.conversation import MIN_ITERATIONS, Built, EngineRun, Put, Request, Run, died, stopped
 from engines.weights import INPUT_VALUE
 from remote.bundle import runnable
 from remote.errors import EngineError
 from remote.types import Blob, Completed, Job
 
-MIN_ITERATIONS = 10
 RUNNER = "runner.zip"
 _DOING = {"build": "preparing", "prepare": "preparing"}
 
@@ -81,7 +80,8 @@ def ask(
         **changes,
     }
     argv = wrapped((_python(request), runner), request)
-    job = Job(argv, stdin=json.dumps(asked), timeout_s=request.timeout_s)
+    timeout_s = request.run_timeout_s if measured else request.timeout_s
+    job = Job(argv, stdin=json.dumps(asked), timeout_s=timeout_s)
     doing = "running" if action == "bench" else _DOING.get(action, "")
     completed = yield Run(job, measured=measured, doing=doing)
     return understand(completed, spec.toolchain)

@@ -13,6 +13,7 @@ from engines.spec import Protocol
 from engines.toolchains import builds
 from engines.toolchains.container import wrapped
 from engines.toolchains.conversation import (
+    MIN_ITERATIONS,
     Built,
     Conversation,
     EngineRun,
@@ -20,11 +21,13 @@ from engines.toolchains.conversation import (
     Request,
     Run,
     check_memory,
+    died,
+    ended_from_outside,
     model_blob,
     stopped,
 )
 from engines.toolchains.protocol import SCOPE, protocol_text
-from engines.toolchains.talk import MIN_ITERATIONS, Said, ask, built_of, runner_blob
+from engines.toolchains.talk import Said, ask, built_of, runner_blob
 from engines.toolchains.tensorrt import check_release
 from engines.trtexec import flags
 from engines.trtexec.output import Failure
@@ -142,6 +145,8 @@ def _built(request: Request, site: _Site, variant: int | None = None) -> Generat
         completed = yield Run(_build_job(request, site, protocol), measured=False, doing="building")
         result = read_build(_stamped(completed), completed.exit_code)
     if not isinstance(result, Build):
+        if ended_from_outside(completed):
+            died("trtexec", completed)
         raise error_of("engine", f"trtexec could not build {request.spec.model}: {result.text}", "", result.log)
     if result.short_of_memory:
         notes.append("tactics were left out for lack of memory: with more of it the engine may be faster")
@@ -178,6 +183,8 @@ def _read(request: Request, completed: Completed) -> Summary:
     result = read_run(_stamped(completed), completed.exit_code)
     if isinstance(result, Summary):
         return result
+    if ended_from_outside(completed):
+        died("trtexec", completed)
     last = [line.text for line in completed.lines][-20:]
     raise error_of("engine", f"trtexec gave no figures of {request.spec.model}: {result.text}", "", result.log or last)
 
@@ -251,7 +258,7 @@ def _run_job(request: Request, site: _Site) -> Job:
         times=site.prepared["times"],
         shapes=_shapes(request),
     )
-    return _job(request, argv)
+    return replace(_job(request, argv), timeout_s=request.run_timeout_s)
 
 
 def _profile_job(request: Request, site: _Site) -> Job:

@@ -20,6 +20,12 @@ if MYPY:  # the typing module is newer than the oldest Python of the boards
 _GRACE_S = 3.0
 _LOOK_S = 0.02
 _LONGEST_S = 366 * 86400.0
+_HINTS = {
+    errno.ENOSPC: "free some space on the board",
+    errno.EDQUOT: "free some space on the board: your share of it is used up",
+    errno.EROFS: "its disk takes no changes any more, as after an error: see `dmesg` on the board, and restart it",
+}
+"""What to do where a file could not be stored."""
 
 
 class _Job(object):
@@ -284,9 +290,6 @@ class Agent(Program):
                 raise Fault("lost", "%s arrived damaged: its hash is not the one announced" % name, "try again")
             system.rename(part, path)
         except OSError as error:
-            raise Fault(
-                "board",
-                "%s could not be stored in %s: %s" % (name, folder, error.strerror),
-                "free some space on the board",
-            ) from error
+            what = "%s could not be stored in %s: %s" % (name, folder, error.strerror)
+            raise Fault("board", what, _HINTS.get(error.errno or 0, "see that you may write there")) from error
         return {"path": path, "offset": size}

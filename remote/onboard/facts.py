@@ -28,6 +28,7 @@ def facts(system: "System", texts: "dict[str, str]", spec: "dict[str, Any]") -> 
         "cache": cache,
         "cache_free_bytes": system.free_bytes(cache),
         "simulated": system.simulated,
+        "twin": system.twin,
         "wall_s": system.wall(),
     }
 

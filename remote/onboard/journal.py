@@ -25,7 +25,12 @@ KEPT_FOLDER = "/var/lib/edgeperf"
 KEPT = KEPT_FOLDER + "/journal.json"
 _OUTLIVES = ("nvpmodel.mode",)
 ROOT = "clocks need root: log in as root, run edgeperf as root on this machine, or see `edgeperf hosts setup`"
-_ROOM = "make room there: `df -h %s` on the board shows what is full" % FOLDER
+_ROOM = "make room there: `df -h %s %s` on the board shows what is full" % (FOLDER, KEPT_FOLDER)
+_HINTS = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EROFS: "its disk takes no changes any more, as after an error: see `dmesg` on the board, and restart it",
+}
 
 
 _LAYER = {"kind", "owner", "since", "holder", "until", "entries"}
@@ -59,7 +64,9 @@ class Journal(object):
         if saved is not None:
             self._stale = "a journal of an earlier boot was dropped: a reboot puts the clocks back by itself"
             self.notes.append(self._stale)
-        for layer in kept["layers"] if kept is not None else []:
+        if kept is None or (kept["boot"] == boot_id and not system.exists(PATH)):
+            return  # what is left of this boot was put back, on a disk that took no more changes
+        for layer in kept["layers"]:
             # Its holder and its end belong to the earlier boot: a lease is over, what was applied stays.
             self.layers.append(dict(layer, holder="", until=None))
             self.notes.append("the power mode that %s had set outlived a reboot" % layer["owner"])
@@ -132,8 +139,9 @@ class Journal(object):
                 known = [entry["knob"] for entry in below["entries"]]
                 below["entries"] += [entry for entry in layer["entries"] if entry["knob"] not in known]
                 self.layers.remove(layer)
-        with contextlib.suppress(OSError):  # no room: it is found again, and putting back what is back changes nothing
-            self._write()
+        for folder, path, layers in self._places():
+            with contextlib.suppress(OSError):  # it is found again, and putting back what is back changes nothing
+                self._keep(folder, path, layers)
 
     def save(self, unfinished: "list[dict[str, Any]] | tuple[()]" = ()) -> None:
         """Writes the layers, some entries as of a write that is not over. Raises Fault when that is impossible.
@@ -144,7 +152,8 @@ class Journal(object):
         try:
             for entry in unfinished:
                 entry["set"] = None
-            self._write()
+            for folder, path, layers in self._places():
+                self._keep(folder, path, layers)
         except OSError as error:
             if not self._kept:
                 with contextlib.suppress(OSError):
@@ -152,24 +161,24 @@ class Journal(object):
             raise Fault(
                 "board",
                 "the state found could not be remembered in %s: %s; nothing was changed" % (PATH, error.strerror),
-                _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else ROOT,
+                _HINTS.get(error.errno or 0, ROOT),
             ) from error
         finally:
             for entry, value in known:
                 entry["set"] = value
 
-    def _write(self) -> None:
-        """Writes the layers that hold something; a lease also holds the board. Raises OSError."""
+    def _places(self) -> "list[tuple[str, str, list[dict[str, Any]]]]":
+        """Returns what to save where: the layers that hold something; a lease also holds the board."""
         kept = [layer for layer in self.layers if layer["entries"] or layer["kind"] == "lease"]
         lasting = []
         for layer in kept:
             entries = [entry for entry in layer["entries"] if entry["knob"] in _OUTLIVES]
             if entries:
                 lasting.append(dict(layer, entries=entries))
-        self._keep(KEPT_FOLDER, KEPT, lasting)
-        self._keep(FOLDER, PATH, kept)
+        return [(KEPT_FOLDER, KEPT, lasting), (FOLDER, PATH, kept)]
 
     def _keep(self, folder: str, path: str, layers: "list[dict[str, Any]]") -> None:
+        """Saves layers, or removes the file where there are none. Raises OSError."""
         if layers:
             self._system.make_folder(folder)
             text = json.dumps({"boot": self._boot_id, "layers": layers}, sort_keys=True)

@@ -102,11 +102,19 @@ class Program(object):
         """Sends one message to the host."""
         self.connection.send(json.dumps(message, separators=(",", ":")).encode("utf-8") + b"\n")
 
+    def awaited(self) -> "list[Handle]":
+        """Returns all that it waits on."""
+        return [self.connection.handle] + self.handles()
+
+    def due(self) -> "float | None":
+        """Returns when it next does something by itself, None for never."""
+        due = [moment for moment in (self.deadline(), self.connection.deadline()) if moment is not None]
+        return min(due) if due else None
+
     def turn(self) -> None:
         """Waits for whatever comes first and deals with it."""
         line = self.connection
-        due = [moment for moment in (self.deadline(), line.deadline()) if moment is not None]
-        for handle in self.system.wait([line.handle] + self.handles(), min(due) if due else None):
+        for handle in self.system.wait(self.awaited(), self.due()):
             if handle is not line.handle:
                 self.on_ready(handle)
             elif line.linked:

@@ -86,12 +86,18 @@ class Settings(object):
             result, why = "unchanged" if was == now else "applied", ""
         elif result:
             pass
-        elif knob["kind"] in ("hz", "int") and now is not None:
+        elif knob["kind"] in ("hz", "int") and now is not None and not (now == was and self._has_room(knob, now)):
             result = "clamped"
             why = "the driver made it %s" % now
         else:
             result, why = "refused", "it was ignored: reads back %r" % now
         return {"knob": step["id"], "was": was, "now": now, "result": result, "why": why}
+
+    def _has_room(self, knob: "dict[str, Any]", now: "int | str") -> bool:
+        """Says whether a limit that did not move was not stopped by the other one, so that its write was ignored."""
+        clock, _, limit = knob["id"].rpartition(".")
+        other = self.knobs.get(clock + {"min": ".max", "max": ".min"}.get(limit, ""))
+        return other is not None and self._value(other) != now
 
     def values(self, layer: "dict[str, Any]") -> "dict[str, int | str | None]":
         """Returns what the settings of a layer are now."""

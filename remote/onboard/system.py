@@ -75,8 +75,7 @@ class Family(object):
         """Returns the CPU seconds that they took, also those of children that have ended. Raises OSError."""
         leaders = {member.pid for member in self._members}
         tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
-        own = os.times()
-        total_s = own[0] + own[1]
+        total_s = sum(os.times()[:2])
         there = {name for name in os.listdir("/proc") if name.isdigit()} if leaders else set()
         self._others &= there
         for number in there - self._others:  # each other one is asked only once
@@ -159,6 +158,7 @@ class System(object):
     """The real machine. With ``root`` every absolute path is taken below that folder."""
 
     simulated = False
+    twin = ""
 
     def __init__(self, root: str = "", input_fd: int = 0, output_fd: int = 1) -> None:
         self.root = root.rstrip("/")

@@ -12,6 +12,8 @@ from typing import Any
 from remote.sim.kernel.node import fail, folders_of, pattern
 
 _PUBLIC = ("/tmp", "/dev/shm")
+_IN_MEMORY = ("/run/", "/dev/shm/")
+"""What is on no disk: file systems of their own."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,14 @@ class _File:
 
 
 class Files:
-    """A file system with owners. Every method raises OSError as a kernel would."""
+    """A file system with owners. Every method raises OSError as a kernel would.
+
+    While it is ``read_only`` nothing on the disk can be changed.
+    """
 
     def __init__(self, room_bytes: int, users: tuple[str, ...]) -> None:
-        self._room_bytes = room_bytes
+        self.read_only = False
+        self._room_bytes = self._disk_bytes = room_bytes
         self._files: dict[str, _File] = {}
         self._folders: dict[str, str] = dict.fromkeys(("/run", "/var/lib", "/var", "/home", *_PUBLIC), "")
         self._folders |= {home(user): user for user in users}
@@ -53,7 +59,12 @@ class Files:
         if user != "root" and self._owner_above(path) not in ("", user):
             fail(errno.EACCES, path)
 
+    def _may_change(self, path: str) -> None:
+        if self.read_only and not _in_memory(path):
+            fail(errno.EROFS, path)
+
     def _may_fill(self, folder: str, user: str) -> None:
+        self._may_change(folder + "/")
         if folder not in self._folders:
             fail(errno.ENOENT, folder)
         if user != "root" and self._folders[folder] != user and folder not in _PUBLIC:
@@ -84,9 +95,18 @@ class Files:
         self._may_enter(path.rpartition("/")[0], user)
         return self._get(path, "root").size()
 
+    def _used_bytes(self) -> int:
+        return sum(len(file.data) for path, file in self._files.items() if not _in_memory(path))
+
     def free_bytes(self) -> int:
-        """Returns how much may still be stored."""
-        return self._room_bytes - sum(len(file.data) for file in self._files.values())
+        """Returns how much may still be stored on the disk."""
+        return max(0, self._room_bytes - self._used_bytes())
+
+    def fill(self, left_bytes: int | None) -> None:
+        """Leaves so much room on the disk, None for as much as there was."""
+        self._room_bytes = self._disk_bytes
+        if left_bytes is not None:
+            self._room_bytes = min(self._disk_bytes, self._used_bytes() + left_bytes)
 
     def load(self, path: str, user: str) -> bytes:
         """Returns a file's bytes."""
@@ -97,7 +117,7 @@ class Files:
             fail(errno.EISDIR, path)
         self._may_fill(path.rpartition("/")[0], user)
         replaced = len(self._files[path].data) if path in self._files else 0
-        if len(file.data) > self.free_bytes() + replaced:
+        if not _in_memory(path) and len(file.data) > self.free_bytes() + replaced:
             fail(errno.ENOSPC, path)
         self._files[path] = file
 
@@ -118,7 +138,9 @@ class Files:
 
     def touch(self, path: str, user: str, now_s: float) -> None:
         """Notes when a file was used."""
-        self._files[path] = replace(self._get(path, user), changed_s=now_s)
+        file = self._get(path, user)
+        self._may_change(path)
+        self._files[path] = replace(file, changed_s=now_s)
 
     def changed_s(self, path: str, user: str) -> float:
         """Returns what `touch` was told last about a file, 0 where it was not."""
@@ -127,6 +149,7 @@ class Files:
     def rename(self, old: str, new: str, user: str) -> None:
         """Moves a file, replacing one that is there."""
         self._get(old, user)
+        self._may_change(old)
         self._may_fill(new.rpartition("/")[0], user)
         self._files[new] = self._files.pop(old)
 
@@ -136,20 +159,65 @@ class Files:
             self._may_fill(path.rpartition("/")[0], user)
             del self._files[path]
 
-    def forget(self, *places: str) -> None:
-        """Loses what lies in memory, as a restart does."""
-        self._files = {path: file for path, file in self._files.items() if not path.startswith(places)}
+    def restart(self) -> None:
+        """Loses what lies in memory, and /tmp, which is cleared when a board starts."""
+        lost = (*_IN_MEMORY, "/tmp/")
+        self._files = {path: file for path, file in self._files.items() if not path.startswith(lost)}
+        self._folders = {path: owner for path, owner in self._folders.items() if not path.startswith(lost)}
 
     def make_folder(self, path: str, user: str) -> None:
         """Makes a private folder and those above it."""
         missing = sorted(folder for folder in {path, *folders_of([path])} if folder not in self._folders)
         for folder in missing:
+            if not _in_memory(folder) and not self.free_bytes():
+                fail(errno.ENOSPC, folder)
             above = folder.rpartition("/")[0]
             if above:
                 self._may_fill(above, user)
             elif user != "root":
                 fail(errno.EACCES, folder)
             self._folders[folder] = user
+
+    def owner(self, path: str, user: str) -> str:
+        """Returns whose a file or folder is, "" for the system."""
+        self._may_enter(path.rpartition("/")[0], user)
+        if path in self._folders:
+            return self._folders[path]
+        return self._get(path, "root").owner
+
+    def names(self, folder: str, user: str) -> list[str]:
+        """Returns what lies in a folder; "" is the uppermost."""
+        self._may_enter(folder, user)
+        start = f"{folder}/"
+        below = (path[len(start) :] for path in (*self._folders, *self._files) if path.startswith(start))
+        return list(dict.fromkeys(path.partition("/")[0] for path in below))
+
+    def is_folder(self, path: str) -> bool:
+        """Says whether a path is that of a folder."""
+        return path in self._folders or any(folder.startswith(f"{path}/") for folder in self._folders)
+
+    def remove_folder(self, path: str, user: str) -> None:
+        """Removes an empty folder."""
+        self._may_move(path, user)
+        if self.names(path, user):
+            fail(errno.ENOTEMPTY, path)
+        del self._folders[path]
+
+    def move_folder(self, old: str, new: str, user: str) -> None:
+        """Moves a folder with all that is in it to a place where nothing is."""
+        self._may_move(old, user)
+        self._may_fill(new.rpartition("/")[0], user)
+        if new in self._folders or new in self._files or new.startswith(f"{old}/"):
+            fail(errno.EEXIST, new)
+        self._folders = {_moved(path, old, new): owner for path, owner in self._folders.items()}
+        self._files = {_moved(path, old, new): file for path, file in self._files.items()}
+
+    def _may_move(self, folder: str, user: str) -> None:
+        if folder not in self._folders:
+            fail(errno.ENOTDIR if folder in self._files else errno.ENOENT, folder)
+        self._may_fill(folder.rpartition("/")[0], user)
+        if user not in ("root", self._folders[folder]):
+            fail(errno.EACCES, folder)
 
     def save_all(self) -> dict[str, Any]:
         """Returns everything, ready for JSON."""
@@ -171,6 +239,14 @@ class Files:
             if not file["source"] or Path(file["source"]).is_file():
                 data = base64.b64decode(file["data"])
                 self._files[path] = _File(file["owner"], data, file["source"], file.get("changed_s", 0.0))
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if path == old or path.startswith(f"{old}/") else path
+
+
+def _in_memory(path: str) -> bool:
+    return path.startswith(_IN_MEMORY)
 
 
 def home(user: str) -> str:

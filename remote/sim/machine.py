@@ -5,41 +5,29 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from remote.sim import silicon
 from remote.sim.choice import check, table_for
 from remote.sim.files import Files
+from remote.sim.harm import Harm
 from remote.sim.kernel import Kernel, board
 from remote.sim.kernel.node import fail
 from remote.sim.physics import Activity, Clocks
-from remote.sim.process import Program
+from remote.sim.process import Disk, Program
 from remote.sim.processes import Pipe, SimProcess
-from remote.sim.programs import PROGRAMS
-from remote.sim.rails import monitors, places
+from remote.sim.programs import programs_of
+from remote.sim.rails import Monitors, places
+from remote.sim.reach import Reach
 from remote.sim.schedule import Schedule
 
 if TYPE_CHECKING:
-    from remote.sim.system import TwinSystem
+    from remote.sim.system import OnBoard, TwinSystem
 
 _LONGEST_WAIT_S = 0.1
-
-
-class OnBoard(Protocol):
-    """An on-board program as the machine sees it (`remote.onboard.program.Program`)."""
-
-    closed: bool
-
-    def handles(self) -> list[Any]:
-        """Returns what it waits on beside its input."""
-
-    def deadline(self) -> float | None:
-        """Returns when something is due for it."""
-
-    def turn(self) -> None:
-        """Does one round."""
 
 
 class Machine:
@@ -74,7 +62,7 @@ class Machine:
         self._next_pid = 1000
         self.files = Files(int(self.twin["disk_free_bytes"]), ("nvidia", "ubuntu", "root"))
         self._sleep = sleep if speed == "1" else None
-        self._programs = {**PROGRAMS, **(programs or {})}
+        self._programs = {**programs_of(release), **(programs or {})}
         self._processes: list[SimProcess] = []
         self._attached: list[tuple[OnBoard, TwinSystem]] = []
         self._turning: set[int] = set()
@@ -83,16 +71,17 @@ class Machine:
         self._activity = silicon.IDLE
         self.boots = 0
         self.wall_step_s = 0.0
-        self.silence = (0.0, 0.0)
-        self._faults = Schedule(self, faults, self.now_s)
+        self.reach = Reach()
+        self._faults = Schedule(Harm(self), faults, self.now_s)
         self._faults.alter(self.twin)
         self._boot(cores, mode)
 
     def _boot(self, cores: int | None, mode: str) -> None:
         """Makes the kernel and the chip as they are after switching on."""
-        self._hot_steps = self._forced_steps = 0
+        self._steps: dict[str, int] = {}
         self.kernel = Kernel(self.twin, self.seed, cores, mode, self._now, lambda: self._activity)
-        self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, self._heat_throttles)
+        self.silicon = silicon.Silicon(self.twin, self.now_s, self.kernel.clocks, partial(self.throttle, "heat"))
+        self._governed_s = inf
         self._add_sensors()
 
     def _add_sensors(self) -> None:
@@ -100,9 +89,9 @@ class Machine:
         tree.add(board.memory_nodes(int(twin["memory_bytes"]), lambda: int(twin["memory_bytes"]) - self.free_bytes()))
         tree.add(board.time_nodes(self._now, self._core_seconds))
         tree.add(board.thermal_zones(twin["zones"], float(twin["zone_step_c"]), self._temperature))
-        sensors = monitors(twin, self.seed, self.probe, self._now, self._watts)
-        tree.add(sensors)
-        self._faults.spoil(tree, tuple(sensors), self._now)
+        sensors = Monitors(twin, self.seed, self.probe, self._now, self._watts)
+        self.kernel.add("monitors", sensors)
+        self._faults.spoil(tree, tuple(sensors.nodes()), self._now)
 
     # What can be asked
 
@@ -129,9 +118,9 @@ class Machine:
         return int(self.twin["memory_bytes"]) - int(self.twin["memory_used_bytes"]) - used
 
     def clocks(self, process: SimProcess | None = None, activity: Activity | None = None) -> Clocks:
-        """Returns the rates in effect now, or if ``process`` did ``activity``."""
+        """Returns the rates in effect now, or those that would settle if ``process`` did ``activity``."""
         if activity is None:
-            return self.kernel.clocks(self._activity)
+            return self.kernel.clocks()
         others = [other.activity for other in self._processes if other is not process]
         return self.kernel.clocks(silicon.combined([*others, activity]))
 
@@ -207,54 +196,57 @@ class Machine:
     def load_changed(self) -> None:
         """Takes up what processes do and what settings are now. The caller has settled."""
         self._settle_cores()
+        self.kernel.governor.follow()
         self._activity = silicon.combined(process.activity for process in self._processes)
         self.silicon.change(self._activity)
+        self._governed_s = self.kernel.due_s()
         if self.kernel.quiet is not None:
             self.kernel.quiet.notice()
 
-    # What goes wrong
+    # What befalls it (see `remote.sim.harm`)
 
-    def throttle(self, steps: int) -> None:
-        """Takes operating points off the highest rates, as heat does. For `remote.sim.faults`, as what follows."""
-        self._forced_steps = steps
-        self.kernel.throttle(max(self._hot_steps, steps))
+    def throttle(self, cause: str, steps: int) -> None:
+        """Takes operating points off the highest rates; of several causes, the worst counts."""
+        self._steps[cause] = steps
+        self.kernel.throttle(max(self._steps.values()))
 
-    def _heat_throttles(self, steps: int) -> None:
-        self._hot_steps = steps
-        self.kernel.throttle(max(steps, self._forced_steps))
+    def hang_up(self, reset: bool) -> None:
+        """Ends all connections without a word. The programs at their ends notice, and do what they do then."""
+        self.reach.cuts += 1
+        self.reach.was_reset = reset
+        for _, system in self._attached:
+            system.input.feed(b"")
 
-    def limit(self, clock: str, share: float) -> None:
-        """Holds ``gpu`` or ``emc`` below a share of its highest rate, whatever is set."""
-        self.kernel.limit(clock, share)
+    def hurry(self) -> None:
+        """Has time pass as fast as it can from now on, as nobody looks on any more."""
+        self._sleep = None
 
-    def start(self, name: str, program: Program) -> Callable[[], None]:
-        """Starts a program that nobody asked for; returns what ends it."""
-        process = SimProcess(self, program, (name,), {}, "", "root")
-        self._processes.append(process)
-        process.step()
-        return process.kill
-
-    def count_over_current(self, events: int, alarm: bool) -> None:
-        """Adds to the counters of over-current, and sets the alarm of the input's monitor."""
-        self.kernel.protection.events += events
-        self.kernel.protection.alarm = alarm
-
-    def reboot(self) -> None:
+    def restart(self) -> None:
         """Starts again: settings, processes, connections and what lies in memory are lost; its clock goes on."""
         heat, mode = self.silicon.save(), self.kernel.mode.name if self.kernel.mode else ""
         for program, _ in self._attached:
             program.closed = True
         self._attached, self._processes, self._activity = [], [], silicon.IDLE
-        self.files.forget("/run/", "/tmp/", "/dev/shm/")
+        self.files.restart()
         self.boots += 1
         self._boot(None, mode)
         self.kernel.identity.reboot(self.boots)
         self.silicon.load({**heat, "steps": 0}, self.now_s)
+        self._faults.boot(self.now_s)
 
     # Programs
 
-    def spawn(self, argv: Sequence[str], env: Mapping[str, str], stdin: str, user: str) -> SimProcess:
-        """Starts a program: by the name of the file, or of the script behind an interpreter. Raises OSError."""
+    def program_names(self) -> list[str]:
+        """Returns the names of the programs that it has."""
+        return list(self._programs)
+
+    def spawn(
+        self, argv: Sequence[str], env: Mapping[str, str], stdin: str, user: str, disk: Disk | None = None
+    ) -> SimProcess:
+        """Starts a program: by the name of the file, or of the script behind an interpreter. Raises OSError.
+
+        ``disk`` is where its ordinary files are, unless they are the machine's own.
+        """
         names = [PurePosixPath(word).name for word in argv]
         if names and names[0].startswith("python"):
             names = [name for name, word in zip(names[1:], argv[1:], strict=True) if not word.startswith("-")]
@@ -262,14 +254,22 @@ class Machine:
         if program is None:
             fail(errno.ENOENT, argv[0] if argv else "")
         program = self._faults.program(names[0], program, self._now)
-        process = SimProcess(self, program, tuple(argv), env, stdin, user)
+        process = SimProcess(self, program, tuple(argv), env, stdin, user, disk)
+        self.run(process)
+        return process
+
+    def run(self, process: SimProcess) -> None:
+        """Lets a program that was made begin."""
         self._processes.append(process)
         process.step()
-        return process
+
+    def processes(self, name: str) -> list[SimProcess]:
+        """Returns the running processes of a program's name."""
+        return [process for process in self._processes if PurePosixPath(process.name).name == name]
 
     def attach(self, program: OnBoard, system: TwinSystem) -> None:
         """Lets an on-board program live on this machine: it gets its turns whenever another one waits."""
-        self._happen()
+        self.happen()
         self._attached.append((program, system))
 
     # Time
@@ -305,8 +305,8 @@ class Machine:
         for program, system in self._attached:
             if program.closed or id(system) in self._turning:
                 continue
-            due_s = program.deadline()
-            if (due_s is not None and due_s <= self.now_s) or any(h.ready for h in [system.input, *program.handles()]):
+            due_s = program.due()
+            if (due_s is not None and due_s <= self.now_s) or any(handle.ready for handle in program.awaited()):
                 program.turn()
                 turned = True
         return turned
@@ -319,34 +319,38 @@ class Machine:
                 soonest = process.due_s
         for program, system in self._attached:
             if not program.closed and id(system) not in self._turning:
-                due_s = program.deadline()
+                due_s = program.due()
                 if due_s is not None and due_s < soonest:
                     soonest = due_s
         return soonest
 
     def _pass_until(self, target_s: float) -> None:
-        """Lets time pass, with all that happens to the board on the way."""
+        """Lets time pass with all that happens to the board on the way, or until something goes wrong there."""
         while True:
             at_s = min(target_s, self._next_of_board_s())
             if at_s > self.now_s:
                 if self._sleep is not None:
                     self._sleep(at_s - self.now_s)
                 self.now_s = at_s
+            harmed = self._faults.due_s <= self.now_s
             self._act()
-            if at_s >= target_s:
+            if harmed or at_s >= target_s:
                 return
 
     def _next_of_board_s(self) -> float:
         quiet_s = self.kernel.quiet.due_s() if self.kernel.quiet is not None else None
-        return min(self.silicon.due_s, self._faults.due_s, inf if quiet_s is None else quiet_s)
+        return min(self.silicon.due_s, self._faults.due_s, self._governed_s, inf if quiet_s is None else quiet_s)
 
     def _act(self) -> None:
         """Does what is due now: faults, heat, cores to park, processes."""
-        self._happen()
+        self.happen()
         now_s, quiet = self.now_s, self.kernel.quiet
         if self.silicon.due_s <= now_s:
             self.settle()
             self.silicon.check(now_s)
+        if self._governed_s <= now_s:
+            self.settle()
+            self.load_changed()
         due_s = quiet.due_s() if quiet is not None else None
         if quiet is not None and due_s is not None and due_s <= now_s:
             self.settle()
@@ -360,7 +364,7 @@ class Machine:
         if ended:
             self._processes = [process for process in self._processes if process.due_s is not None]
 
-    def _happen(self) -> None:
+    def happen(self) -> None:
         """Lets the faults happen that are due."""
         if self._faults.due_s <= self.now_s:
             self.settle()
@@ -375,6 +379,7 @@ class Machine:
         return {
             "now_s": self.now_s,
             "next_pid": self._next_pid,
+            "boots": self.boots,
             "busy_s": self._core_seconds(),
             "kernel": self.kernel.save(),
             "silicon": self.silicon.save(),
@@ -386,6 +391,7 @@ class Machine:
         self._faults.move(float(saved["now_s"]) - self.now_s)
         self.now_s = self._busy_since_s = float(saved["now_s"])
         self._next_pid = int(saved["next_pid"])
+        self.boots = int(saved.get("boots", 0))
         self._busy_s = list(saved["busy_s"])
         self.kernel.load(saved["kernel"])
         self.silicon.load(saved["silicon"], self.now_s)

@@ -50,6 +50,12 @@ class Schedule:
             _, happen = self._edges.pop(0)
             happen(self._board)
 
+    def boot(self, now_s: float) -> None:
+        """Lets those befall a board that has restarted which a restart does not end."""
+        for fault in self._faults:
+            if fault.lasts and fault.is_on(now_s):
+                fault.begin(self._board)
+
     def spoil(self, tree: Tree, sensors: Sequence[str], now: Callable[[], float]) -> None:
         """Puts the faults between the kernel's files and whoever reads or writes them; adds files of their own."""
         monitors = set(sensors)

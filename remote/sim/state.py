@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,8 +41,11 @@ class Kept(Protocol):
     def machine(self) -> Machine:
         """The machine."""
 
+    def save(self) -> None:
+        """Saves what is to be kept. Raises HostError."""
+
     def close(self) -> None:
-        """Saves what is to be kept."""
+        """Saves what is to be kept, for the last time. Raises HostError."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,23 @@ class Fleeting:
 
     machine: Machine
 
+    def save(self) -> None:
+        """Does nothing."""
+
     def close(self) -> None:
         """Does nothing."""
 
 
-def open_machine(host: Twin, twin: Mapping[str, Any], programs: Mapping[str, Program]) -> Kept:
-    """Returns the machine that a host string names, in the state kept for it. Raises what `StateFile` does."""
+def open_machine(
+    host: Twin,
+    twin: Mapping[str, Any],
+    programs: Mapping[str, Program],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Kept:
+    """Returns the machine that a host string names, in the state kept for it. Raises what `StateFile` does.
+
+    ``sleep`` is how real time passes for one with ``speed=1``.
+    """
     machine = Machine(
         host.board,
         host.release,
@@ -67,6 +82,7 @@ def open_machine(host: Twin, twin: Mapping[str, Any], programs: Mapping[str, Pro
         speed=host.speed,
         programs=programs,
         faults=host.faults,
+        sleep=sleep,
     )
     return StateFile(Path(host.state), machine) if host.state else Fleeting(machine)
 
@@ -126,8 +142,8 @@ class StateFile:
                 f"use sim:{kept[1]}@{kept[2]}, or another file",
             )
 
-    def close(self) -> None:
-        """Saves the machine and gives the file free."""
+    def save(self) -> None:
+        """Saves the machine as it is now. Raises HostError."""
         machine = self._machine
         record = {"schema": _SCHEMA, "board": machine.board, "release": machine.release, "machine": machine.save()}
         part = self._path.with_name(f"{self._path.name}.part")
@@ -138,5 +154,10 @@ class StateFile:
             raise HostError(
                 f"state={self._path} cannot be saved: {error.strerror}", "name a file in a folder that you may write to"
             ) from error
+
+    def close(self) -> None:
+        """Saves the machine and gives the file free. Raises HostError."""
+        try:
+            self.save()
         finally:
             os.close(self._fd)

@@ -6,11 +6,27 @@ import errno
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 from remote.sim.files import home
 from remote.sim.kernel.node import fail
 from remote.sim.machine import Machine
 from remote.sim.processes import Pipe, SimProcess
+
+
+class OnBoard(Protocol):
+    """An on-board program as the machine sees it (`remote.onboard.program.Program`)."""
+
+    closed: bool
+
+    def awaited(self) -> list[Any]:
+        """Returns what it waits on."""
+
+    def due(self) -> float | None:
+        """Returns when it next does something by itself, None for never."""
+
+    def turn(self) -> None:
+        """Does one round."""
 
 
 class TwinNode:
@@ -45,6 +61,7 @@ class TwinSystem:
 
     def __init__(self, machine: Machine, user: str = "nvidia") -> None:
         self.machine = machine
+        self.twin = machine.board
         self.input = Pipe()
         self.outbox: list[bytes] = []
         self._user = user
@@ -56,15 +73,15 @@ class TwinSystem:
         self.outbox.append(data)
 
     def listen(self, path: str) -> Pipe:
-        """Raises OSError: the line to a twin in this process cannot be lost."""
-        fail(errno.EOPNOTSUPP, path)
+        """Returns a door for a host that comes back: whoever feeds it something is let in."""
+        return Pipe()
 
     def accept(self, handle: Pipe) -> None:
-        """Raises OSError: see `listen`."""
-        fail(errno.EOPNOTSUPP)
+        """Takes up the line of whoever is at a door: from now on it is ``input`` and ``outbox``, which are new."""
+        self.input, self.outbox = Pipe(), []
 
     def guarded(self) -> bool:
-        """Says that no guard runs: a twin does not outlive its line."""
+        """Says that no guard runs: nothing kills the programs of a twin but its restart."""
         return False
 
     def start_guard(self) -> None:

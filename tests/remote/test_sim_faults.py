@@ -21,7 +21,7 @@ from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context, Out
 from remote.types import Apply, Blob, Job, Sampling, Step
-from tests.remote.sim_board import Shell
+from tests.remote.sim_board import Shell, steady
 
 INA = "/sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0"
 HWMON = "/sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon*"
@@ -38,7 +38,7 @@ def work(context: Context) -> Generator[Action, None, int]:
 
 def board(*faults: str, name: str = "nano", release: str = "r32.7") -> Shell:
     spec = boards.load(name)
-    return Shell(Machine(name, release, spec.twin, programs={"work": work}, faults=faults))
+    return Shell(Machine(name, release, steady(spec.twin), programs={"work": work}, faults=faults))
 
 
 def opened(text: str) -> TwinTransport:

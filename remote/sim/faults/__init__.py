@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import inf, isfinite, nan
 
 from remote.errors import UsageError
-from remote.sim.faults import clocks, line, load, sensors, system
+from remote.sim.faults import clocks, engines, line, load, nodes, sensors, storage, system, tools
 from remote.sim.faults.fault import Fault
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)@(?P<start>[^:]*)(:(?P<span>[^:]*))?(:(?P<argument>[^:]*))?", re.ASCII)
@@ -20,17 +20,35 @@ FAULTS: Mapping[str, type[Fault]] = {
     "undervoltage": sensors.Undervoltage,
     "emc-clamp": clocks.EmcClamp,
     "gpu-sag": clocks.GpuSag,
+    "write-refused": nodes.WriteRefused,
+    "write-ignored": nodes.WriteIgnored,
+    "nvpmodel-255": tools.Nvpmodel255,
+    "nvpmodel-half": tools.NvpmodelHalf,
     "foreign-load": load.ForeignLoad,
     "gpu-load": load.GpuLoad,
     "desktop": load.Desktop,
     "rail-freeze": sensors.RailFreeze,
+    "rail-stale": sensors.RailStale,
     "rail-eagain": sensors.RailEagain,
     "rail-negative": sensors.RailNegative,
     "rail-missing": sensors.RailMissing,
     "sampler-dead": sensors.SamplerDead,
+    "tegrastats-dies": tools.TegrastatsDies,
+    "tegrastats-garbage": tools.TegrastatsGarbage,
+    "tegrastats-silent": tools.TegrastatsSilent,
+    "build-oom": engines.BuildOom,
+    "engine-hang": engines.EngineHang,
+    "engine-crash": engines.EngineCrash,
     "no-fp16": system.NoFp16,
     "reboot": system.Reboot,
     "clock-step": system.ClockStep,
+    "slow-python": system.SlowPython,
+    "sudo-asks": system.SudoAsks,
+    "disk-full": storage.DiskFull,
+    "read-only": storage.ReadOnly,
+    "link-drop": line.LinkDrop,
+    "link-reset": line.LinkReset,
+    "link-slow": line.LinkSlow,
     "link-stall": line.LinkStall,
 }
 
@@ -45,13 +63,21 @@ def parse(text: str) -> Fault:
         )
     start_s = _seconds(text, match["start"])
     stop_s = start_s + _seconds(text, match["span"]) if match["span"] else inf
+    return kind(start_s, stop_s, _argument(text, kind, match["argument"]) if match["argument"] else kind.usual)
+
+
+def _argument(text: str, kind: type[Fault], word: str) -> float:
+    if kind.words:
+        if word not in kind.words:
+            raise UsageError(f"fault={text}: there is no {word!r}", f"give {', '.join(kind.words)}")
+        return kind.words.index(word)
     try:
-        argument = float(match["argument"]) if match["argument"] else kind.usual
+        argument = float(word)
     except ValueError:
         argument = nan
     if not isfinite(argument):
-        raise UsageError(f"fault={text}: {match['argument']!r} is not a number")
-    return kind(start_s, stop_s, argument)
+        raise UsageError(f"fault={text}: {word!r} is not a number")
+    return argument
 
 
 def _seconds(text: str, word: str) -> float:

@@ -9,6 +9,7 @@ class Throttle(Fault):
     """Cooling devices take operating points off CPU and GPU, as when the fan stops. ARGUMENT: how many."""
 
     usual = 3.0
+    lasts = True
 
     def begin(self, board: Victim) -> None:
         board.throttle(int(self.argument))
@@ -21,6 +22,7 @@ class OverCurrent(Fault):
     """The supply gives less than the board draws: events are counted and clocks fall. ARGUMENT: how many events."""
 
     usual = 3.0
+    lasts = True
 
     def begin(self, board: Victim) -> None:
         board.count_over_current(int(self.argument), True)
@@ -35,6 +37,7 @@ class EmcClamp(Fault):
     """The memory's clock is held below what is set. ARGUMENT: the share of its highest rate that is left."""
 
     usual = 0.5
+    lasts = True
 
     def begin(self, board: Victim) -> None:
         board.limit("emc", self.argument)
@@ -47,6 +50,7 @@ class GpuSag(Fault):
     """The GPU's clock falls below its lock. ARGUMENT: the share of its highest rate that is left."""
 
     usual = 0.5
+    lasts = True
 
     def begin(self, board: Victim) -> None:
         board.limit("gpu", self.argument)

@@ -50,6 +50,29 @@ class RailFreeze(Fault):
         return replace(node, read=read)
 
 
+class RailStale(Fault):
+    """Power monitors show a new value only now and then. ARGUMENT: every how many seconds."""
+
+    usual = 2.0
+
+    def sensor(self, path: str, node: Node, now: Now) -> Node:
+        if not _VALUE.fullmatch(path):
+            return node
+        held: dict[int, str] = {}
+
+        def read() -> str:
+            if not self.is_on(now()) or self.argument <= 0:
+                return node.read()
+            turn = int((now() - self.start_s) / self.argument)
+            if turn not in held:
+                text = node.read()
+                held.clear()
+                held[turn] = text
+            return held[turn]
+
+        return replace(node, read=read)
+
+
 class RailEagain(Fault):
     """Power monitors answer EAGAIN, all files alike at one moment. ARGUMENT: in which share of the moments."""
 

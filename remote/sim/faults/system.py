@@ -29,4 +29,26 @@ class ClockStep(Fault):
     usual = 3600.0
 
     def begin(self, board: Victim) -> None:
-        board.wall_step_s += self.argument
+        board.set_calendar(self.argument)
+
+
+class SudoAsks(Fault):
+    """Whoever connects may become root with a password only, which nobody gives."""
+
+    def begin(self, board: Victim) -> None:
+        board.reach.sudo_asks = True
+
+    def end(self, board: Victim) -> None:
+        board.reach.sudo_asks = False
+
+
+class SlowPython(Fault):
+    """Python is slow: edgeperf's programs take long to start. ARGUMENT: how many seconds."""
+
+    usual = 8.0
+
+    def begin(self, board: Victim) -> None:
+        board.reach.python_s = max(0.0, self.argument)
+
+    def end(self, board: Victim) -> None:
+        board.reach.python_s = 0.0
