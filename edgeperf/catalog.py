@@ -87,9 +87,12 @@ def boards_list(json: JsonOption = False) -> None:
     """Lists the boards that edgeperf knows, and the releases that it can simulate."""
     from remote import boards as known
 
-    specs = [known.load(name) for name in known.names()]
-    rows = [(spec.name, spec.model, " ".join(spec.releases) or "-") for spec in specs]
-    data = [{"name": s.name, "model": s.model, "simulated_releases": list(s.releases)} for s in specs]
+    specs = {name: known.load(name) for name in (*known.names(), *known.of_user())}
+    models = {
+        name: s.model if name == s.name else f"{s.model}, with constants of your own" for name, s in specs.items()
+    }
+    rows = [(name, models[name], " ".join(spec.releases) or "-") for name, spec in specs.items()]
+    data = [{"name": n, "model": models[n], "simulated_releases": list(s.releases)} for n, s in specs.items()]
     _print(data, table(["board", "model", "simulated releases"], rows), json)
 
 

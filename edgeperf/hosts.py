@@ -51,7 +51,7 @@ def add(
     inventory().add(name, Entry(address), tuple(groups))  # a wrong name is told before anything is done
     transport = ssh.connect(host, access)
     with transport:
-        board = Board(host, boards.load(transport.facts.board), transport)
+        board = Board(host, boards.met(transport.facts.board, transport.facts.twin), transport)
         report = examine(board)
         key = _public_key() if transport.password_used else None
         keyed = key is not None and offer(str(key))

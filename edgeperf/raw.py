@@ -25,7 +25,7 @@ class Ran:
     """One run, what was sampled beside it and before it, and how the board was cooled down for it.
 
     ``texts`` are files that were read after it, ``silent_s`` is the longest silence of the line, ``lost`` how the line
-    ended in the middle of it, ``rebooted`` whether the board restarted.
+    ended in the middle of it, ``failed`` how the program did, ``rebooted`` whether the board restarted.
     """
 
     run: EngineRun
@@ -36,6 +36,7 @@ class Ran:
     silent_s: float = 0.0
     lost: str = ""
     rebooted: bool = False
+    failed: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,4 +103,4 @@ def restore(raw: Mapping[str, Any], kinds: Iterable[type]) -> Any:
 def board(raw: Mapping[str, Any], path: Path, host: str) -> Board:
     """Returns the board as it was: it says of itself what it said then, and answers nothing."""
     silent = Replay(Recorded(path, __version__, host, 0.0, recording.record(raw["hello"]), ()))
-    return Board(Host(str(path), host), boards.load(silent.facts.board), silent)
+    return Board(Host(str(path), host), boards.met(silent.facts.board, silent.facts.twin), silent)

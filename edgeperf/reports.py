@@ -15,7 +15,7 @@ from typing import Any
 from clockprofiles.targets import Asked
 from edgeperf import __version__, bench, execute, raw, store
 from edgeperf.left import Left, Locked, Request
-from edgeperf.lost import RunLost
+from edgeperf.lost import RunFailed, RunLost
 from edgeperf.record import Bench, Cooling, Exec, plain, to_json
 from edgeperf.report import labelled, report
 from engines.precision import Found
@@ -106,11 +106,13 @@ def _of_recording(path: Path, cache: Path) -> Report:
     recorded = replay.load(path)
     request = _request(recorded)
     transport = replay.Replay(recorded)
-    board = Board(Replay(str(path), f"replay:{path}"), boards.load(transport.facts.board), transport)
+    board = Board(
+        Replay(str(path), f"replay:{path}"), boards.met(transport.facts.board, transport.facts.twin), transport
+    )
     try:
         record = _measured(request, board, cache)
-    except RunLost as lost:
-        record = lost.record
+    except (RunLost, RunFailed) as cut:
+        record = cut.record
     return Report(1, "report", record.simulated, str(path), recorded.version, None, record)
 
 

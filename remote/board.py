@@ -37,7 +37,7 @@ def open_board(host: Host, programs: Mapping[str, Program], cache: Path, access:
     for a state file of another board.
     """
     with _connect(host, programs, cache, access) as transport:
-        yield Board(host, boards.load(transport.facts.board), transport)
+        yield Board(host, boards.met(transport.facts.board, transport.facts.twin), transport)
 
 
 def _connect(host: Host, programs: Mapping[str, Program], cache: Path, access: Access) -> Transport:
@@ -86,4 +86,7 @@ def release(board: Board) -> None:
 def _check(rows: Sequence[Outcome]) -> None:
     stuck = [f"{row.knob}: {row.why}" for row in rows if row.result == "refused"]
     if stuck:
-        raise KnobRefused(f"not put back after the measurement: {'; '.join(stuck)}", "see `edgeperf status`")
+        raise KnobRefused(
+            f"not put back after the measurement: {'; '.join(stuck)}",
+            "`edgeperf restore` tries it again, `edgeperf status` shows what is set",
+        )

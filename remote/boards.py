@@ -1,17 +1,20 @@
 """Board specifications: what settings, readings and rails a kind of board has, from ``boards/*.toml``. Pure.
 
-What only a simulated board needs lies in ``boards/twins/*.toml``, and is read when a twin is asked for.
+What only a simulated board needs lies in ``boards/twins/*.toml``, and is read when a twin is asked for. Simulated
+boards of the user (`remote.own_boards`) are the shipped ones with other constants.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from remote import own_boards
 from remote.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -36,7 +39,8 @@ class BoardSpec:
     """One kind of board. Rows of ``knobs``, ``readings``, ``rails`` and ``variants`` are as in the TOML.
 
     ``l4t`` are the major L4T releases that its nodes are known of. An ``abstract`` one is what several boards have in
-    common; it stands for a board of that family that is not known itself.
+    common; it stands for a board of that family that is not known itself. ``own`` is the table of a simulated board of
+    the user, which is known by the name of the one that it inherits from.
     """
 
     name: str
@@ -49,10 +53,13 @@ class BoardSpec:
     readings: tuple[Mapping[str, Any], ...]
     rails: tuple[Mapping[str, Any], ...]
     totals: tuple[Total, ...]
+    own: Mapping[str, Any] | None = None
 
     @property
     def twin(self) -> Mapping[str, Any]:
         """What only the simulated board needs; empty where there is no twin."""
+        if self.own is not None:
+            return self.own
         return _twin(self.name) if self.name in twins() else {}
 
     @property
@@ -85,23 +92,67 @@ def _files() -> tuple[str, ...]:
     return tuple(sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-@cache
 def load(name: str) -> BoardSpec:
     """Returns a board's specification with what it inherits. Raises UsageError with the nearest name.
 
+    A simulated board of the user has the specification of the one that it inherits from, and a ``twin`` of its own.
+    """
+    if name in _files():
+        return _shipped(name)
+    if name in of_user():
+        base, own = own_boards.read(name, lambda base: _twin(base) if base in twins() else None)
+        return replace(_shipped(base), own=_merged(_twin(base), own))
+    import difflib
+
+    known = (*names(), *of_user())
+    near = difflib.get_close_matches(name, known, 1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no board {name!r}", f"{guess}boards: {', '.join(known)}")
+
+
+def simulated(name: str) -> BoardSpec:
+    """Returns the specification of a board that is to be simulated.
+
+    Raises UsageError as `load`, and where a file of the user has the name of a shipped board: which one is meant?
+    """
+    if name in _files() and os.path.exists(file := own_boards.path(name)):
+        raise UsageError(f"{file}: {name} is a board that comes with edgeperf", "give the file another name")
+    return load(name)
+
+
+def met(kind: str, twin: str) -> BoardSpec:
+    """Returns the specification of a board that says that it is a ``kind``, simulated as ``twin`` ("" if it is real).
+
+    A simulated board of another user, which is not known here, has no model. Raises UsageError as `load`.
+    """
+    spec = load(kind)
+    if not twin or twin in _files():
+        return spec
+    found = load(twin) if twin in of_user() else None
+    return found if found is not None and found.name == kind else replace(spec, own={})
+
+
+def is_shipped(name: str) -> bool:
+    """Says whether a board comes with edgeperf, or what several of those have in common."""
+    return name in _files()
+
+
+def of_user() -> tuple[str, ...]:
+    """Returns the names of the user's own simulated boards."""
+    return own_boards.names(_files())
+
+
+@cache
+def _shipped(name: str) -> BoardSpec:
+    """Returns what a file specifies, with what it inherits.
+
     Settings and readings add to those inherited, and replace those of the same id. Rails and totals replace all.
     """
-    if name not in _files():
-        import difflib
-
-        near = difflib.get_close_matches(name, names(), 1)
-        guess = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"there is no board {name!r}", f"{guess}boards: {', '.join(names())}")
     data = tomllib.loads((resources.files("remote") / "boards" / f"{name}.toml").read_text("utf-8"))
     unknown = set(data) - _KEYS
     if unknown:
         raise UsageError(f"boards/{name}.toml: unknown key {sorted(unknown)[0]!r}")
-    base = load(data["inherits"]) if "inherits" in data else None
+    base = _shipped(data["inherits"]) if "inherits" in data else None
     totals = tuple(Total(t["scope"], tuple(t["rails"]), t["leaves_out"]) for t in data.get("total", ()))
     return BoardSpec(
         name=data["name"],

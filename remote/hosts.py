@@ -116,7 +116,7 @@ def _twin(text: str) -> Twin:
 
     place, *pairs = text.removeprefix("sim:").split(",")
     board, _, prefix = place.partition("@")
-    spec = boards.load(board)
+    spec = boards.simulated(board)
     keys: dict[str, str] = {}
     faults = []
     for pair in pairs:

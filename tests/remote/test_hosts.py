@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote import own_boards
 from remote.errors import UsageError
 from remote.hosts import Local, Ssh, Twin, parse
 
@@ -59,3 +60,26 @@ def test_any_text_is_a_host_or_a_usage_error(text: str) -> None:
     if isinstance(host, Ssh):
         assert not host.address.startswith("-")
         assert not host.user.startswith("-")
+
+
+def own(name: str) -> None:
+    own_boards.folder().mkdir(parents=True, exist_ok=True)
+    own_boards.path(name).write_text('inherits = "tx1"\n', "utf-8")
+
+
+def test_a_simulated_board_of_the_user_is_named_like_a_shipped_one() -> None:
+    own("my-tx1")
+    assert parse("sim:my-tx1@r28,seed=3") == Twin("my-tx1", "r28.2", seed=3, text="sim:my-tx1@r28,seed=3")
+
+
+def test_an_unknown_simulated_board_gets_the_nearest_of_the_users_too() -> None:
+    own("lab-bench")
+    with pytest.raises(UsageError) as caught:
+        parse("sim:lab-bnch")
+    assert "did you mean lab-bench?" in caught.value.hint
+
+
+def test_a_file_with_the_name_of_a_shipped_board_is_not_taken_for_it() -> None:
+    own("tx1")
+    with pytest.raises(UsageError, match=r"tx1\.toml: tx1 is a board that comes with edgeperf"):
+        parse("sim:tx1")
