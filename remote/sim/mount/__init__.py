@@ -1,0 +1,6 @@
+"""The twin as a file system and as a place to log in to. Needs Linux with FUSE."""
+
+from remote.sim.mount.folder import mounted
+from remote.sim.mount.root import Root, rooted
+
+__all__ = ["Root", "mounted", "rooted"]
