@@ -1,7 +1,7 @@
 """How boards over SSH are logged in to: what the environment says, and the user's answers on the terminal.
 
 EDGEPERF_SUDO_PASSWORD, EDGEPERF_CONNECT (time limit, 10s), and for the heartbeat of a connection EDGEPERF_BEAT (2s),
-EDGEPERF_SILENCE (10s) and EDGEPERF_GRACE (60s).
+EDGEPERF_SILENCE (10s) and EDGEPERF_GRACE (60s). EDGEPERF_SSH_CONFIG names an SSH config in place of ~/.ssh/config.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from edgeperf.ui import Ui
 from edgeperf.units import parse_seconds
 from remote.access import PASSWORD_VARIABLE, Access
 from remote.channel import Pulse
+from remote.errors import UsageError
 
 _TERMINAL = threading.Lock()
 _TAKING = threading.Lock()
@@ -29,7 +30,7 @@ def access(
 ) -> Access:
     """Returns what holds for the connections of a command. ``meet``: the user may be asked about a new host key.
 
-    Raises UsageError for a time in the environment that is none.
+    Raises UsageError for a time in the environment that is none, and an SSH config that is not there.
     """
     asking = sys.stdin is not None and sys.stdin.isatty()
     return Access(
@@ -46,7 +47,15 @@ def access(
         ask=_password if asking else None,
         confirm=_confirm if asking and meet else None,
         progress=Ui().progress if sys.stderr.isatty() else None,
+        ssh_config=_ssh_config(),
     )
+
+
+def _ssh_config() -> str | None:
+    named = os.environ.get("EDGEPERF_SSH_CONFIG")
+    if named and not os.path.isfile(named):
+        raise UsageError(f"EDGEPERF_SSH_CONFIG={named}: there is no such file", "name an SSH config, or unset it")
+    return named or None
 
 
 def _sudo_password() -> str:

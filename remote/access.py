@@ -18,7 +18,7 @@ class Access:
     ``ask`` shows a question and returns a password, "" for none; ``confirm`` asks whether a new host key is right.
     Without them nobody can be asked. ``clocks_only``: no job is expected, so the program that runs jobs is started only
     once it is needed. ``resume`` picks up what a lost connection has left running. ``progress`` is told
-    how much of a file is there while it is put.
+    how much of a file is there while it is put. ``ssh_config`` is read in place of the user's and the system's.
     """
 
     connect_s: float = 10.0
@@ -30,6 +30,7 @@ class Access:
     ask: Callable[[str], str] | None = field(default=None, repr=False)
     confirm: Callable[[str], bool] | None = field(default=None, repr=False)
     progress: Progress | None = None
+    ssh_config: str | None = None
 
 
 DEFAULT = Access()

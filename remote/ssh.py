@@ -5,6 +5,7 @@ One connection carries two channels, one for each on-board program; a request on
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -75,8 +76,9 @@ FOREIGN = (paramiko.SSHException, OSError, ValueError, EOFError)
 
 def mapped(error: BaseException, host: str) -> HostError:
     """Returns what an exception of a foreign library means for the user. Its own words follow in brackets."""
+    closed = isinstance(error, OSError) and error.errno == errno.EBADF  # on this side, as the other has ended it
     for kind, what, hint in MEANING:
-        if isinstance(error, kind):
+        if isinstance(error, kind) and not closed:
             said = getattr(error, "strerror", None) or str(error)
             return HostError(f"{host}: {what} ({said})" if said else f"{host}: {what}", hint)
     return LinkLost(f"{host}: the connection ended", "try again")
@@ -208,7 +210,8 @@ class Session:
         return connection
 
     def _connect(self) -> fabric.Connection:
-        config = fabric.Config(lazy=True)  # neither fabric's own settings files nor its environment variables
+        # Neither fabric's own settings files nor its environment variables.
+        config = fabric.Config(lazy=True, runtime_ssh_path=self._access.ssh_config)
         config.load_ssh_config()
         host = self.host
         connection = fabric.Connection(

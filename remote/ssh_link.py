@@ -14,7 +14,8 @@ from remote.errors import HostError, LinkLost
 from remote.interrupts import noted
 
 _PIECE_BYTES = 1 << 20
-_START_S = 30.0
+START_S = 30.0
+"""How long a program may take to say its first word."""
 _ENDED = "it was killed there, or its memory ran out; what it had set is put back: try again"
 
 
@@ -161,7 +162,7 @@ class _Start:
     def __init__(self, pipe: Pipe, host: str) -> None:
         self._pipe = pipe
         self._host = host
-        self._until_s = time.monotonic() + _START_S
+        self._until_s = time.monotonic() + START_S
         self._asked = False
         self.said = b""
 
@@ -186,7 +187,7 @@ class _Start:
         if not password:
             raise NotStarted(f"{self._host}: sudo wants a password", "", "sudo wants a password")
         self._asked = True
-        self._until_s = time.monotonic() + _START_S
+        self._until_s = time.monotonic() + START_S
         self.said = b""
         self._pipe.sendall(password.encode() + b"\n")
 

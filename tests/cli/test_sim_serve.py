@@ -6,19 +6,26 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from remote import hosts, start
+from remote.errors import HostError
 from remote.hosts import Twin
-from remote.sim.serve import Served, config_lines, program_of, public_keys, serving
+from remote.sim.serve import Served, config_lines, identities, public_keys, serving
+from remote.sim.serve.program import order_of
 from tests.cli.command import edgeperf, nodes
 from tests.ssh import twins
+
+OPENSSH = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 
 @pytest.fixture
@@ -62,10 +69,9 @@ def test_the_host_key_stays_the_same_from_start_to_start(tmp_path: Path) -> None
     assert keys[0] == keys[1]
 
 
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+@OPENSSH
 def test_an_ordinary_ssh_is_told_that_only_edgeperf_is_served(served: Served) -> None:
     lines = Path.home() / ".ssh/config"
-    lines.write_text(lines.read_text() + f"    IdentityFile {Path.home() / '.ssh/id_ed25519'}\n")
     for words in (["uname", "-a"], []):
         ran = subprocess.run(
             ["ssh", "-F", lines, "-T", served.name, *words], input="", capture_output=True, text=True, timeout=30,
@@ -75,7 +81,9 @@ def test_an_ordinary_ssh_is_told_that_only_edgeperf_is_served(served: Served) ->
         assert (" ".join(words) or "a shell") in ran.stderr
 
 
-@pytest.mark.parametrize(("fault", "code"), [("link-stall@1s:3s", 0), ("link-stall@1s:30s", 3), ("reboot@1s", 3)])
+@pytest.mark.parametrize(
+    ("fault", "code"), [("link-stall@1s:1500ms", 0), ("link-stall@1s:20500ms", 3), ("reboot@1s", 3)]
+)
 def test_a_line_that_breaks_ends_the_command_and_one_that_stalls_does_not(
     fault: str, code: int, tmp_path: Path
 ) -> None:
@@ -106,37 +114,124 @@ def test_boards_of_a_rack_are_each_their_own(tmp_path: Path) -> None:
     assert "--port" in taken.err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@contextmanager
+def serving_command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Runs ``edgeperf sim serve`` as a process of its own, its lines in the user's SSH config; yields both."""
+    code = f"import sys; from edgeperf import cli; sys.exit(cli.run({['sim', 'serve', *words, '--port', '0']!r}))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            lines = ""
+            while not lines.endswith("known_hosts\n"):
+                said = process.stdout.readline()
+                assert said, lines
+                lines += said
+            (Path.home() / ".ssh/config").write_text(lines)
+            yield process, lines
+        finally:
+            process.kill()
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
 def test_the_command_prints_its_lines_and_ends_by_a_signal_with_its_state_kept(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     twins.welcome(Path.home())
     state = tmp_path / "twin.json"
-    words = ["sim", "serve", f"nano,state={state}", "--port", "0"]
-    code = f"import sys; from edgeperf import cli; sys.exit(cli.run({words!r}))"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    try:
-        lines = ""
-        while "UserKnownHostsFile" not in lines:
-            lines += process.stdout.readline()
-        (Path.home() / ".ssh/config").write_text(lines)
+    with serving_command("nano", "--state", str(state)) as (process, lines):
         assert edgeperf("maxperf", "--host", "sim-nano").code == 0
         set_there = nodes("sim-nano")
-    finally:
         process.send_signal(number)
-    process.stdout.close()
-    assert process.wait(30) == 0
+        assert process.wait(30) == 0
     assert nodes(f"sim:nano,state={state}") == set_there
     assert re.search(r"^Host sim-nano\n    HostName 127.0.0.1\n    Port \d+\n    User nvidia$", lines, re.MULTILINE)
+
+
+@POSIX
+def test_a_server_that_is_killed_loses_nothing_that_a_command_has_set(tmp_path: Path) -> None:
+    twins.welcome(Path.home())
+    state = tmp_path / "twin.json"
+    with serving_command("nano", "--state", str(state)) as (process, _):
+        assert edgeperf("maxperf", "--host", "sim-nano").code == 0
+        set_there = nodes("sim-nano")  # its line ends after that of the command before was saved
+        process.kill()
+        process.wait()
+    assert nodes(f"sim:nano,state={state}") == set_there
+
+
+def test_boards_of_a_rack_keep_a_state_each(tmp_path: Path) -> None:
+    from edgeperf.sim_serve import _rack
+
+    rack = _rack("nano,seed=3", None, 2, tmp_path / "rack.json", False)
+    assert [twin.state for twin in rack] == [str(tmp_path / "rack-1.json"), str(tmp_path / "rack-2.json")]
+    assert [twin.seed for twin in rack] == [3, 4]
+    assert [twin.state for twin in _rack("nano", None, 1, tmp_path / "one.json", False)] == [str(tmp_path / "one.json")]
+    assert edgeperf("sim", "serve", f"nano,state={tmp_path / 'a'}", "--state", str(tmp_path / "b")).code == 2
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.1", "::", "board.example"])
+def test_a_shell_is_for_this_machine_alone(address: str) -> None:
+    ran = edgeperf("sim", "serve", "tx1", "--shell", "--address", address)
+    assert ran.code == 2
+    assert "--address" in ran.err
+
+
+@OPENSSH
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
+def test_the_lines_work_as_they_are_for_each_board_of_a_rack(address: str, tmp_path: Path) -> None:
+    if address == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    twins.welcome(Path.home())
+    twin, config = hosts.parse("sim:nano"), Path.home() / ".ssh/config"
+    assert isinstance(twin, Twin)
+    with serving([twin, twin], {}, public_keys(None), tmp_path, address=address, port=0) as rack:
+        config.write_text(config_lines(rack, tmp_path, identities(None)))
+        for name in ("sim-nano-1", "sim-nano-2"):
+            assert edgeperf("status", "--host", name).code == 0
+            command = ["ssh", "-F", str(config), "-T", name, "true"]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+            assert "only starts the programs" in ran.stderr
+
+
+def _has_ipv6() -> bool:
+    with suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+@OPENSSH
+def test_with_a_shell_the_forum_s_script_runs_over_an_ordinary_ssh(tmp_path: Path) -> None:
+    twins.welcome(Path.home())
+    pytest.importorskip("mfusepy", reason="needs the extra sim")
+    mount = pytest.importorskip("remote.sim.mount", reason="needs Linux")
+    twin = hosts.parse("sim:tx1@r23.1")
+    assert isinstance(twin, Twin)
+    with ExitStack() as stack:
+        try:
+            server = serving([twin], {}, public_keys(None), tmp_path, address="127.0.0.1", port=0, rooted=mount.rooted)
+            (one,) = stack.enter_context(server)
+        except HostError as error:
+            pytest.skip(f"this machine gives no root of its own: {error.what}")
+        config = Path.home() / ".ssh/config"
+        config.write_text(config_lines([one], tmp_path, identities(None)))
+
+        script = (Path(__file__).parents[1] / "scripts/forum.sh").read_text()
+        command = ["ssh", "-F", str(config), "-l", "root", one.name, "sh -e"]
+        ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=30, check=False)
+        assert (ran.returncode, ran.stdout) == (0, "691200000\n"), ran.stderr
+        rows = edgeperf("maxperf", "--host", one.name, "--dry-run", "--json").data()["rows"]
+        assert [row["knob"] for row in rows if row["result"] != "unchanged"] == ["gpu.rate"]
 
 
 def test_a_command_of_another_version_is_no_program_of_this_one() -> None:
     digest = start.programs()[1]
     for root in get_args(start.Root):
         line = start.command(["clockd", "--beat", "2"], root, installed=True)
-        assert program_of(line) == ("clockd", "nvidia" if root == "none" else "root")
-        assert program_of(line.replace(digest, "0" * 64)) == ("", "")
-        assert program_of(line + " && reboot") == ("", "")
-    assert program_of("'") == ("", "")
+        order = order_of(line)
+        assert order is not None
+        assert (order.word, order.options) == ("clockd", {"--beat": "2"})
+        assert order.user("nvidia") == ("nvidia" if root == "none" else "root")
+        assert order_of(line.replace(digest, "0" * 64)) is None
+        assert order_of(line + " && reboot") is None
+    assert order_of("'") is None

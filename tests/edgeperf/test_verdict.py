@@ -48,6 +48,7 @@ PROBLEMS: list[tuple[dict[str, Any], str, str]] = [
     ({"stalled_s": 6.0}, "link-stall", "DEGRADED"),
     ({"rebooted": True}, "rebooted", "INVALID"),
     ({"interrupted": True}, "interrupted", "INVALID"),
+    ({"failed": "trtexec ended (signal 11)"}, "run-failed", "INVALID"),
     ({"lost": "the line ended"}, "link-lost", "INVALID"),
     ({"undervoltage": "VDD_IN fell to 4.60 V"}, "undervoltage", "DEGRADED"),
     ({"over_current": ("3 events of oc1",)}, "over-current", "DEGRADED"),

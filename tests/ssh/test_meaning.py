@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import socket
 from types import ModuleType
@@ -12,7 +13,7 @@ fabric_exceptions = pytest.importorskip("fabric.exceptions")
 paramiko = pytest.importorskip("paramiko")
 ssh_exception = pytest.importorskip("paramiko.ssh_exception")
 
-from remote.errors import HostError  # noqa: E402 - after the libraries are known to be there
+from remote.errors import HostError, LinkLost  # noqa: E402 - after the libraries are known to be there
 from remote.ssh import MEANING, mapped  # noqa: E402
 
 GENERAL = (OSError, ValueError)
@@ -49,3 +50,9 @@ def test_every_meaning_is_a_host_error_with_something_to_do(row: tuple[type[Base
     assert error.what.startswith("tx1: ")
     assert error.hint == hint
     assert hint
+
+
+def test_a_socket_that_was_closed_under_way_is_a_lost_line() -> None:
+    error = mapped(OSError(errno.EBADF, "Bad file descriptor"), "tx1")
+    assert isinstance(error, LinkLost)
+    assert "descriptor" not in error.what

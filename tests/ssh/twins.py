@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import asyncssh
 
 from remote import hosts
 from remote.hosts import Twin
-from remote.sim.serve import Served, config_lines, public_keys, serving
+from remote.sim.process import Program
+from remote.sim.serve import Served, config_lines, identities, public_keys, serving
 
 
 def welcome(home: Path) -> None:
@@ -23,11 +24,11 @@ def welcome(home: Path) -> None:
 
 
 @contextmanager
-def served(host: str, folder: Path) -> Iterator[Served]:
+def served(host: str, folder: Path, programs: Mapping[str, Program] | None = None) -> Iterator[Served]:
     """Serves one twin to the user whose home is in effect now."""
     twin = hosts.parse(host)
     assert isinstance(twin, Twin)
     welcome(Path.home())
-    with serving([twin], {}, public_keys(None), folder, address="127.0.0.1", port=0) as (one,):
-        (Path.home() / ".ssh/config").write_text(config_lines([one], folder))
+    with serving([twin], programs or {}, public_keys(None), folder, address="127.0.0.1", port=0) as (one,):
+        (Path.home() / ".ssh/config").write_text(config_lines([one], folder, identities(None)))
         yield one
