@@ -148,7 +148,7 @@ def test_ctrl_c_in_the_second_run_keeps_the_first_and_ends_the_measurement(tmp_p
     assert found.verdict.reasons[0].code == "interrupted"
 
 
-@pytest.mark.parametrize("code", ["interrupted", "link-lost", "rebooted"])
+@pytest.mark.parametrize("code", ["interrupted", "link-lost", "rebooted", "run-failed"])
 def test_a_run_that_was_cut_short_does_not_count_where_there_are_others(runs: list[Bench], code: str) -> None:
     cut = replace(runs[2], throughput_per_s=None, verdict=Verdict("INVALID", (Reason(code, "INVALID", "cut"),)))
     found = combined([runs[0], runs[1], cut], 5)

@@ -40,7 +40,8 @@ def test_every_fault_is_listed_with_its_line_and_its_usual_argument() -> None:
     for name, kind in FAULTS.items():
         row = listed[name]
         assert row["summary"] == str(kind.__doc__).splitlines()[0]
-        assert row["usual_argument"] == (kind.usual if "ARGUMENT" in row["summary"] else None)
+        usual = kind.words[0] if kind.words else kind.usual
+        assert row["usual_argument"] == (usual if "ARGUMENT" in row["summary"] else None)
         assert row["form"].startswith(f"{name}@START[:FOR")
     text = edgeperf("sim", "faults").out
     for name, row in listed.items():
@@ -95,25 +96,57 @@ def test_a_fault_by_option_shows_in_rails_exec_and_status() -> None:
         assert "fault=sampler-dead@0" in ran.out
 
 
+def test_a_file_of_faults_reaches_the_board_of_every_command_that_takes_one(tmp_path: Path) -> None:
+    file = script(tmp_path, '[[fault]]\nname = "link-drop"\nstart = 0\n[[fault]]\nname = "throttle"\nstart = "1h2"\n')
+    for words in commands("--faults", str(file), "--host", "sim:tx1"):
+        ran = edgeperf(*words)
+        assert ran.code == 2
+        assert "fault 2: start: '1h2' is not a time" in ran.err
+    file.write_text(file.read_text().replace("1h2", "2m"))
+    for words in commands("--faults", str(file), "--host", "sim:tx1"):
+        ran = edgeperf(*words)
+        assert ran.code == 3
+        assert "refuses connections" in ran.err
+
+
+def test_rails_keep_what_was_read_when_the_line_is_lost_and_say_what_is_wrong_with_it() -> None:
+    lost = edgeperf("rails", "--host", "sim:nano", "--duration", "5s", "--csv", "--fault", "link-reset@2.5")
+    assert lost.code == 3
+    assert len(lost.out.splitlines()) == 3
+    assert "2.0 s in 2 rows" in lost.err
+    turned = edgeperf("rails", "--host", "sim:nano", "--duration", "5s", "--fault", "rail-negative@2")
+    assert turned.code == 0
+    assert "not valid: below zero in 3 of 5 rows" in turned.out
+    gone = edgeperf("rails", "--host", "sim:nano", "--duration", "2s", "--fault", "rail-missing@0")
+    assert gone.code == 0
+    assert "no total: POM_5V_IN cannot be read on this board" in gone.out
+
+
 def test_a_log_has_no_board_that_could_break() -> None:
     ran = edgeperf("rails", "--from", "-", "--fault", "throttle@0")
     assert ran.code == 2
     assert "--fault" in ran.err
 
 
+def arguments(name: str) -> st.SearchStrategy[float | str | None]:
+    """What a fault takes as its size."""
+    if FAULTS[name].words:
+        return st.none() | st.sampled_from(FAULTS[name].words)
+    return st.none() | st.floats(-1e6, 1e6, allow_nan=False) | st.integers(0, 100)
+
+
 @given(
-    name=st.sampled_from(sorted(FAULTS)),
+    named=st.sampled_from(sorted(FAULTS)).flatmap(lambda name: st.tuples(st.just(name), arguments(name))),
     start=st.integers(0, 9999) | st.sampled_from(["3s", "500ms", "2m", "0.5"]),
     span=st.none() | st.integers(1, 9999) | st.sampled_from(["3s", "500ms", "2m", "0.5"]),
-    argument=st.none() | st.floats(-1e6, 1e6, allow_nan=False) | st.integers(0, 100),
 )
 def test_a_file_says_what_the_option_says(
     tmp_path_factory: pytest.TempPathFactory,
-    name: str,
+    named: tuple[str, float | str | None],
     start: int | str,
     span: int | str | None,
-    argument: float | None,
 ) -> None:
+    name, argument = named
     rows = {"name": name, "start": start, "for": span, "argument": argument}
     text = "".join(f"{key} = {value!r}\n" for key, value in rows.items() if value is not None)
     (found,) = from_file(script(tmp_path_factory.mktemp("faults"), f"[[fault]]\n{text}"))
@@ -144,6 +177,8 @@ def test_a_file_says_what_the_option_says(
         ("[[fault]]\nname = 'reboot'\nstart = 1\nfor = 'ever'", "fault 1: for: 'ever' is not a time"),
         ("[[fault]]\nname = 'reboot'\nstart = 1\nargument = 'x'", "fault 1: argument: 'x' is not a number"),
         ("[[fault]]\nname = 'reboot'\nstart = 1\nargument = nan", "fault 1: argument: nan is not a number"),
+        ("[[fault]]\nname = 'write-refused'\nstart = 1\nargument = 1", "fault 1: argument: there is no 1"),
+        ("[[fault]]\nname = 'write-refused'\nstart = 1\nargument = 'fan'", "fault 1: argument: there is no 'fan'"),
         ("[[fault]]\nname = 'reboot'\nstart = 1\n[[fault]]\nname = 'reboot'", "fault 2: start is missing"),
         ("[[fault]", "line 1"),
     ],
