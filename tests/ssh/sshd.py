@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -135,17 +136,18 @@ def start() -> Sshd:
     for name in ("hostkey", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     (folder / "key.pub").chmod(0o644)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    made = Sshd(folder, port, _run(folder, port))
-    _answers(made)
-    return made
+    while True:
+        # Below the ports that the kernel gives to whoever asks for any: one of those may be gone before sshd has it.
+        port = random.randrange(20_000, 32_000)
+        made = Sshd(folder, port, _run(folder, port))
+        if _answers(made):
+            return made
 
 
 def again(sshd: Sshd) -> Sshd:
     """Starts a stopped server anew, on the same port with the same files."""
     made = replace(sshd, process=_run(sshd.folder, sshd.port))
-    _answers(made)
+    assert _answers(made), "its port was taken meanwhile"
     return made
 
 
@@ -163,14 +165,18 @@ def _run(folder: Path, port: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(enter, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
-def _answers(sshd: Sshd) -> None:
-    """Returns once the server answers."""
+def _answers(sshd: Sshd) -> bool:
+    """Returns True once the server answers, False if another program has its port."""
     until_s = time.monotonic() + 60
     while time.monotonic() < until_s:
+        if sshd.process.poll() is not None:
+            if "Address already in use" in (sshd.folder / "log").read_text():
+                return False
+            break
         try:
             with socket.create_connection(("127.0.0.1", sshd.port), 1) as line:
-                if line.recv(3) == b"SSH":
-                    return
+                if line.recv(3) == b"SSH" and sshd.process.poll() is None:
+                    return True
         except OSError:
             time.sleep(0.02)
     raise RuntimeError((sshd.folder / "log").read_text())

@@ -119,12 +119,17 @@ def make(control: socket.socket) -> None:
     listener.bind(f"{NEW}/.edgeperf/socket")
     os.chmod(f"{NEW}/.edgeperf/socket", 0o666)
     listener.listen(64)
+    told, telling = os.pipe()
     first = os.fork()
     if first:
         _tell(control, {"step": "pid", "pid": first})
+        os.close(telling)
         control.close()
         os.waitpid(first, 0)
         return
+    os.close(telling)
+    os.read(told, 1)  # until its number was told: what it says itself comes after that
+    os.close(told)
     _settle(wanted["hostname"])
     folder = os.open(PROC, os.O_RDONLY | os.O_DIRECTORY)
     _tell(control, {"step": "ready"}, [listener.fileno(), folder])
