@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 from engines.cost import Precision
-from engines.network import Network
+from engines.network import Input, Network
 from engines.networks import BUILTIN
 from engines.networks.alexnet import one_tower
 from engines.networks.resnet import BLOCKS, resnet
@@ -25,11 +25,18 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+
+def _of_256(network: Callable[[], Network]) -> Network:
+    """Returns the network for images of 256x256."""
+    return replace(network(), inputs=(Input("data", (3, 256, 256)),))
+
+
 _NETWORKS: Mapping[str, Callable[[], Network]] = {
     **BUILTIN,
     "alexnet-torchvision": one_tower,
     **{f"squeezenet{version}": partial(squeezenet, version) for version in ("1.0", "1.1")},
     **{f"resnet{depth}": partial(resnet, depth) for depth in BLOCKS},
+    **{f"resnet{depth}-256": partial(_of_256, partial(resnet, depth)) for depth in BLOCKS},
     **{f"vgg{depth}": partial(vgg, depth) for depth in STAGES},
 }
 
