@@ -16,7 +16,7 @@ from remote.sim.kernel.board import FAN_SERVICE
 from remote.sim.kernel.cpu import CPU
 from remote.sim.kernel.node import DEBUGFS
 from remote.sim.nvpmodel import mode_name
-from remote.sim.process import Action, Context, Err, Out
+from remote.sim.process import Action, Context, Err, Out, answered
 
 _ROOT_ONLY = f"{CPU}/cpu0/cpufreq/cpuinfo_cur_freq"
 _CLUSTER = "/sys/kernel/cluster"
@@ -84,7 +84,7 @@ def jetson_clocks(context: Context) -> Generator[Action, None, int]:
 def _store(script: _Script, place: str) -> Generator[Action, None, int]:
     if script.file(place) is not None:
         yield Out(f"File {place} already exists. Can I overwrite it? Y/N:\n")
-        if script.context.stdin.strip() not in ("y", "Y"):
+        if (yield from answered(script.context)) not in ("y", "Y"):
             yield Out(f"Error: file {place} already exists!\n")
             return 1
     if script.major >= 34:
@@ -156,7 +156,7 @@ class _Script:
     def headline(self) -> str:
         """Returns the first line of --show, which comes before the question for root."""
         machine = self.read("/sys/devices/soc0/machine" if self.major < 32 else "/proc/device-tree/model")
-        return f"SOC family:{str(self.twin['family']).lower()}  Machine:{machine}\n"
+        return f"SOC family:{self.twin['family']}  Machine:{machine}\n"
 
     # What is shown
 

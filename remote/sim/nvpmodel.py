@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from remote.sim.kernel.power_mode import CONF, STATUS, Conf, mask_of, parse, settings
-from remote.sim.process import Action, Context, Err, Out
+from remote.sim.process import Action, Context, Err, Out, answered
 
 _FAILED = 255  # assumed: the tool's code for whatever went wrong
 
@@ -86,7 +86,7 @@ def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, i
     if mask is not None and int(context.read(mask[0])) != mask[1]:
         yield Out("NVPM WARN: Reboot required for changing to this power mode: " + mode.name + "\n")
         yield Out("NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n")
-        if context.stdin.strip() in ("YES", "yes"):
+        if (yield from answered(context)) in ("YES", "yes"):
             yield Out("NVPM ERROR: this board is simulated, and a simulated board does not reboot\n")
         else:
             yield Out("NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n")

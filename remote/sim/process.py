@@ -99,6 +99,9 @@ class Context(Protocol):
     env: Mapping[str, str]
     stdin: str
 
+    def asks(self) -> bool:
+        """Says that `stdin` is needed now; returns whether it is yet to come. See `answered`."""
+
     def now(self) -> float:
         """Returns the board's monotonic clock in seconds."""
 
@@ -110,6 +113,9 @@ class Context(Protocol):
 
         With ``activity``: those that would be in effect if this process did that; governors follow the load.
         """
+
+    def gpu_share(self) -> float:
+        """Returns the share of the GPU's time that this process can get now; the others have the rest."""
 
     def allocate(self, size_bytes: int) -> None:
         """Takes memory until the process ends. Raises OutOfBoardMemory."""
@@ -165,7 +171,17 @@ class Context(Protocol):
         """The simulated L4T release, such as ``r23.1``."""
 
 
+_LOOK_S = 0.05
+"""How often a program looks for an answer that somebody is typing."""
+
 Program = Callable[[Context], Generator[Action, None, int]]
+
+
+def answered(context: Context) -> Generator[Action, None, str]:
+    """Returns the line by which whoever started the program answers a question; waits for it."""
+    while context.asks():
+        yield Sleep(_LOOK_S)
+    return context.stdin.strip()
 
 
 def altered(

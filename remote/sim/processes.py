@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from remote.sim.physics import Activity, Clocks
 from remote.sim.process import Action, Busy, Died, Disk, Err, Out, OutOfBoardMemory, Program
+from remote.sim.silicon import fair_share
 
 if TYPE_CHECKING:
     from remote.sim.machine import Machine
 
 _SIGINT, _SIGKILL = 2, 9
+TYPED = "\0"
+"""The stdin of a program to which somebody may yet type something, see `SimProcess.answer`."""
 
 
 class Pipe:
@@ -42,7 +45,8 @@ class Pipe:
 class SimProcess:
     """One started program, with the handles that `remote.onboard.system.Process` has.
 
-    ``due_s`` is when it does its next thing, None once it has ended; ``activity`` is what it keeps busy until then.
+    ``due_s`` is when it does its next thing, None once it has ended; ``activity`` is what it keeps busy until then;
+    ``asking`` says whether it waits for an answer.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class SimProcess:
         user: str,
         disk: Disk | None = None,
     ) -> None:
+        self.asking = False
         self.stdout = Pipe()
         self.stderr = Pipe()
         self.due_s: float | None = machine.now_s
@@ -65,8 +70,8 @@ class SimProcess:
         self._machine = machine
         self._code = 0
         self.name = argv[0]
-        context = ProcessContext(machine, self, argv, env, stdin, user, disk)
-        self._run: Generator[Action, None, int] = program(context)
+        self._context = ProcessContext(machine, self, argv, env, stdin, user, disk)
+        self._run: Generator[Action, None, int] = program(self._context)
 
     def step(self) -> None:
         """Goes on until the program lets time pass or ends. Files that fail end it with a message, as in a shell."""
@@ -123,6 +128,11 @@ class SimProcess:
         """Returns the code once both outputs have ended, -N for signal N."""
         return self._code
 
+    def answer(self, text: str) -> None:
+        """Gives it the line that it is `asking` for."""
+        self._context.stdin = text
+        self.asking = False
+
     def interrupt(self) -> None:
         """Does what Ctrl-C does: a program that does not catch KeyboardInterrupt ends."""
         if self.due_s is not None:
@@ -159,6 +169,11 @@ class ProcessContext:
     def _disk(self) -> Disk:
         return self._own_disk or self._machine.files
 
+    def asks(self) -> bool:
+        """Says that `stdin` is needed now; returns whether it is yet to come, which it is for `TYPED` only."""
+        self._process.asking = self.stdin == TYPED
+        return self._process.asking
+
     def now(self) -> float:
         """Returns the board's monotonic clock in seconds."""
         return self._machine.now_s
@@ -170,6 +185,11 @@ class ProcessContext:
     def clocks(self, activity: Activity | None = None) -> Clocks:
         """Returns the clocks in effect now, or under ``activity`` of this process."""
         return self._machine.clocks(self._process, activity)
+
+    def gpu_share(self) -> float:
+        """Returns the share of the GPU's time that this process can get beside the others."""
+        others = [one.activity for one in self._machine.processes() if one is not self._process]
+        return fair_share(other.gpu_load for other in others if other is not None)
 
     def allocate(self, size_bytes: int) -> None:
         """Takes memory until the process ends. Raises OutOfBoardMemory."""

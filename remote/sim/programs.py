@@ -66,7 +66,14 @@ def uname(context: Context) -> Generator[Action, None, int]:
     return 0
 
 
+def arch(context: Context) -> Generator[Action, None, int]:
+    """Prints the processor's instruction set."""
+    yield Out(f"{_UNAME['-m']}\n")
+    return 0
+
+
 _PROGRAMS: dict[str, Program] = {
+    "arch": arch,
     "true": true,
     "false": false,
     "echo": echo,
@@ -80,5 +87,8 @@ _PROGRAMS: dict[str, Program] = {
 
 def programs_of(release: str) -> dict[str, Program]:
     """Returns the programs of a release of L4T such as ``r32.7``, by the names that they have there."""
-    fan: dict[str, Program] = {"nvfancontrol": nvfancontrol, "systemctl": systemctl}
-    return {**_PROGRAMS, **(fan if int(release[1:3]) >= 34 else {}), name_of(release): jetson_clocks}
+    major = int(release[1:3])
+    services: dict[str, Program] = {"systemctl": systemctl} if major >= 24 else {}  # Ubuntu 14.04 has none
+    if major >= 34:
+        services["nvfancontrol"] = nvfancontrol
+    return {**_PROGRAMS, **services, name_of(release): jetson_clocks}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -147,6 +148,45 @@ def test_the_paths_that_scripts_take_lead_to_one_device() -> None:
         ]
         assert run("bash", "-c", "source /etc/os-release; echo $VERSION_ID") == "22.04\n"
         assert "VDD_IN" in run("sh", "-c", "cat /sys/class/hwmon/hwmon*/in1_label /sys/bus/i2c/devices/1-0040/name")
+
+
+@pytest.mark.parametrize(
+    ("board", "family", "switches"),
+    [
+        ("tx1@r24.2", "Tegra21", ["enable_3d_scaling"]),
+        ("tx1@r28.2", "tegra210", ["railgate_enable"]),
+        ("tx1@r32.7", "tegra210", ["railgate_enable"]),
+        ("tx2@r28.2", "tegra186", ["railgate_enable"]),
+        ("agx-thor@r38.4", "tegra264", []),
+    ],
+)
+def test_what_scripts_of_a_release_look_for_has_its_name_of_that_time(
+    board: str, family: str, switches: list[str]
+) -> None:
+    with _shell(board) as run:
+        assert run("cat", "/sys/devices/soc0/family") == f"{family}\n"
+        gpu = "/sys/devices/platform/gpu.0" if "tx2" not in board else "/sys/devices/17000000.gp10b"
+        found = run("sh", "-c", f"cd {gpu}; ls railgate_enable enable_3d_scaling 2> /dev/null || true").split()
+        assert set(switches) <= set(found)
+        assert ("railgate_enable" in found) == ("railgate_enable" in switches)
+        if board in ("tx1@r24.2", "tx1@r28.2", "tx2@r28.2"):
+            qos = "/sys/module/qos/parameters/enable"
+            assert run("sh", "-c", f"echo 0 > {qos}; cat {qos}") == "N\n"
+        assert run("cut", "-d ", "-f1", "/proc/cmdline") == "root=/dev/mmcblk0p1\n"
+        assert run("arch") == "aarch64\n"
+        if board.startswith("tx1"):
+            monitor = "/sys/bus/i2c/drivers/ina3221x/1-0040"
+            assert run("cat", f"{monitor}/name", f"{monitor}/iio_device/rail_name_0") == "ina3221x\nVDD_IN\n"
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="needs dpkg")
+def test_dpkg_knows_the_board_s_packages() -> None:
+    with _shell("orin-nx@r36.4") as run:
+        assert run("dpkg-query", "--show", "nvidia-l4t-core") == "nvidia-l4t-core\t36.4.3-20250108014937\n"
+        assert "ii  nvidia-jetpack" in run("dpkg", "-l")
+        assert "Version: 6.2+b77" in run("dpkg", "-s", "nvidia-jetpack")
+    with _shell("tx1@r24.2") as run:
+        assert "nvidia" not in run("dpkg-query", "--show")
 
 
 @pytest.mark.parametrize(("board", "release"), [("tx1", "r23.1"), ("tx2", "r28.2"), ("orin-nano", "r36.4")])

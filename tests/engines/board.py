@@ -111,6 +111,9 @@ class FakeBoard:
         reason = "" if interrupt_after == "never" else "cancelled"
         return Completed(argv, code, tuple(lines), (), began_s, self.now_s, reason)
 
+    def asks(self) -> bool:
+        return False
+
     def now(self) -> float:
         return self.now_s
 
@@ -119,6 +122,9 @@ class FakeBoard:
 
     def clocks(self, activity: Activity | None = None) -> Clocks:
         return Clocks(1.734e9, self.gpu_hz, 1.6e9)
+
+    def gpu_share(self) -> float:
+        return 1.0
 
     def allocate(self, size_bytes: int) -> None:
         if self.used_bytes + size_bytes > self.memory_bytes:

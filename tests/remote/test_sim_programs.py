@@ -146,7 +146,7 @@ def test_jetson_clocks_holds_every_clock_at_its_maximum_and_puts_back_what_it_st
 
 def test_jetson_clocks_shows_what_is_set_in_the_lines_of_its_release() -> None:
     assert _run(_board("tx1@r24.2"), "jetson_clocks.sh", "--show")[1] == (
-        "SOC family:tegra210  Machine:jetson_tx1\n"
+        "SOC family:Tegra21  Machine:jetson_tx1\n"
         "CPU frequency Governor: interactive\n"
         "CPU MinFreq=510000 MaxFreq=1734000 CurrentFreq=510000\n"
         "CPU HOTPLUG: 1\n"
@@ -219,6 +219,31 @@ def test_jetson_clocks_leaves_the_fan_unless_asked_from_r32_on() -> None:
     assert _run(new, "systemctl", "start", "nvfancontrol.service") == (0, "")
     assert "FAN_PROFILE:quiet" in _run(new, "nvfancontrol", "-q")[1]
     assert _run(new, "systemctl", "stop", "sshd")[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("board", "words", "code", "said"),
+    [
+        ("nano@r32.7", ("is-active", "nvpmodel"), 0, "active\n"),
+        ("nano@r32.7", ("is-active", "--quiet", "nvpmodel.service"), 0, ""),
+        ("nano@r32.7", ("is-active", "nvpmodel", "nvfancontrol"), 3, "active\ninactive\n"),
+        ("nano@r32.7", ("is-enabled", "nvpmodel"), 0, "enabled\n"),
+        (
+            "nano@r32.7",
+            ("is-enabled", "jtop"),
+            1,
+            "Failed to get unit file state for jtop.service: No such file or directory\n",
+        ),
+        ("nano@r32.7", ("status", "jtop"), 4, "Unit jtop.service could not be found.\n"),
+        ("nano@r32.7", ("restart", "jtop"), 5, "Failed to restart jtop.service: Unit jtop.service not found.\n"),
+        ("orin-nx@r36.4", ("status", "nvfancontrol"), 0, "nvfancontrol.service\n     Active: active\n"),
+        ("orin-nx@r36.4", ("daemon-reload",), 0, ""),
+        ("orin-nx@r36.4", ("is-system-running",), 0, "running\n"),
+        ("tx1@r32.7", ("is-active", "nvpmodel"), 3, "inactive\n"),
+    ],
+)
+def test_systemctl_ends_with_systemd_s_codes(board: str, words: tuple[str, ...], code: int, said: str) -> None:
+    assert _run(_board(board), "systemctl", *words) == (code, said)
 
 
 def test_jetson_clocks_of_r24_waits_for_the_boot_service() -> None:

@@ -59,6 +59,24 @@ def test_sudo_makes_root_and_keeps_stdin_and_folder(tx1: Shell) -> None:
     assert ran.stdout.splitlines() == ["1", "0", "/tmp", "b"]
 
 
+def test_a_question_of_a_program_is_answered_by_its_stdin_of_which_it_takes_one_line(nx: Shell) -> None:
+    store = "cd /tmp; jetson_clocks --store kept > /dev/null"
+    assert nx.run(f"{store}; echo n | jetson_clocks --store kept > /dev/null").returncode == 1
+    asked = nx.run(f"{store}; printf 'y\\nrest\\n' | {{ jetson_clocks --store kept; cat; }}").stdout.splitlines()
+    assert [asked[0], asked[-2:]] == [
+        "File kept already exists. Can I overwrite it? Y/N:",
+        ["Storing system configuration in kept", "rest"],
+    ]
+    assert nx.run("cd /tmp; mkfifo open; timeout -s INT 0.5 jetson_clocks --store kept <> open").returncode == 124
+
+
+def test_sudo_asks_for_a_password_where_a_fault_says_so() -> None:
+    for board in sim_root.shell("orin-nx@r36.4,fault=sudo-asks@0"):
+        ran = board.run("sudo id -u", "nvidia")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", "sudo: a password is required\n")
+        assert board.run("sudo id -u").stdout == "0\n"
+
+
 def test_the_boards_programs_are_on_path_and_where_boards_have_them(tx1: Shell, nx: Shell) -> None:
     assert nx.run("nvpmodel -q && test -x /usr/sbin/nvpmodel && test -x /usr/bin/jetson_clocks").returncode == 0
     assert tx1.run("test -x ~ubuntu/tegrastats && command -v tegrastats jetson_clocks").returncode == 0
@@ -153,7 +171,8 @@ def test_of_this_machine_there_are_only_programs(tx1: Shell, tmp_path: Path) -> 
     secret = tmp_path / "secret"
     secret.write_text("secret")
     secret.chmod(0o644)
-    here = [str(secret), str(PROJECT), "/var/lib/dpkg", "/run/systemd", "/var/run/docker.sock", "/boot", "/etc/shadow"]
+    here = [str(secret), str(PROJECT), "/var/lib/dpkg/info", "/run/systemd", "/var/run/docker.sock", "/boot"]
+    here.append("/etc/shadow")
     script = f"import json, os; print(json.dumps([p for p in {here!r} if os.path.lexists(p)]))"
     assert tx1.python(script) == []
     mounts = [line.split()[1] for line in tx1.run("cat /proc/self/mounts").stdout.splitlines()]

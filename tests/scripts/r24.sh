@@ -23,8 +23,11 @@ if [ "$up" -lt 90 ]; then
 fi
 grep -q tegra210 /proc/device-tree/compatible
 grep -q "R24 (release)" /etc/nv_tegra_release
+[ "$(cat /sys/devices/soc0/family)" = Tegra21 ]
 show
 
+echo 0 > /sys/module/qos/parameters/enable
+echo 0 > /sys/devices/platform/gpu.0/enable_3d_scaling
 echo userspace > $cpu/cpu0/cpufreq/scaling_governor
 cat $cpu/cpu0/cpufreq/scaling_max_freq > $cpu/cpu0/cpufreq/scaling_setspeed
 cat $cpu/cpu0/cpufreq/scaling_max_freq > $cpu/cpu0/cpufreq/scaling_min_freq

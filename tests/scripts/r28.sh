@@ -3,7 +3,7 @@
 # before what holds it. The power mode's cores stay as they are on a Tegra186.
 
 cpu=/sys/devices/system/cpu
-family=$(cat /sys/devices/soc0/family | tr A-Z a-z)
+family=$(cat /sys/devices/soc0/family)
 echo "$family $(cat /sys/devices/soc0/machine)"
 
 case $family in
@@ -23,8 +23,6 @@ tegra186)
     [ "$(cat $highest)" -ne 0 ] || highest=$emc/max_rate
     rate=$emc/rate
     hold=$emc/mrq_rate_locked
-    echo 0 > /sys/module/qos/parameters/enable
-    [ "$(cat /sys/module/qos/parameters/enable)" = N ]
     for cluster in M B; do
         echo 0 > /sys/kernel/debug/tegra_cpufreq/${cluster}_CLUSTER/cc3/enable
     done
@@ -34,6 +32,9 @@ tegra186)
     exit 1
     ;;
 esac
+
+echo 0 > /sys/module/qos/parameters/enable
+[ "$(cat /sys/module/qos/parameters/enable)" = N ]
 
 if [ -e $cpu/cpuquiet ]; then
     echo 0 > $cpu/cpuquiet/tegra_cpuquiet/enable

@@ -150,7 +150,9 @@ class GpuDevice(Part):
         if "processors" in self._device:
             files["tpc_pg_mask"] = Node(lambda: f"{self.mask}\n", self._set_mask)
         if not self._device.get("railgate", True):
-            del files["railgate_enable"], files["enable_3d_scaling"]
+            del files["railgate_enable"]
+            if self._clock:  # Linux 3.10 has a switch for the GPU's governor, which is not one of devfreq
+                del files["enable_3d_scaling"]
         for name, text in self._device["of_node"].items():  # strings of the device tree, each ended by NUL
             files[f"of_node/{name}"] = fixed(text.replace(" ", "\0") + "\0")
         return below(self._device["folders"][0], files)

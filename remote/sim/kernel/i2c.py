@@ -32,13 +32,14 @@ class Bus(Part):
         return {f"{_above(folder, device)}/name": fixed(f"{name}\n") for device, name, folder in self._chips}
 
     def links(self) -> dict[str, str]:
-        """Returns the lists of devices, of the bus and of the classes."""
+        """Returns the lists of devices, of the bus, its drivers and the classes."""
         found = {}
-        for n, (device, _, folder) in enumerate(self._chips):
+        for n, (device, name, folder) in enumerate(self._chips):
             number = device.partition("-")[0]
-            for adapter in (f"/sys/class/i2c-adapter/i2c-{number}", self._adapters.get(number)):
-                if adapter and not folder.startswith(adapter):
-                    found[f"{adapter}/{device}"] = _above(folder, device)
+            lists = (f"/sys/bus/i2c/drivers/{name}", f"/sys/class/i2c-adapter/i2c-{number}", self._adapters.get(number))
+            for place in lists:
+                if place and not folder.startswith(place):
+                    found[f"{place}/{device}"] = _above(folder, device)
             found[f"/sys/bus/i2c/devices/{device}"] = _above(folder, device)
             last = folder.rpartition("/")[2]
             if last.startswith("hwmon"):

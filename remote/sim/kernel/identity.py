@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from remote.sim.kernel.cpu import Cores
@@ -63,6 +65,8 @@ class Identity(Part):
             "/sys/devices/soc0/family": f"{twin['family']}\n",
             "/proc/sys/kernel/osrelease": f"{twin['osrelease']}\n",
             "/proc/version": f"Linux version {twin['osrelease']} (buildbrain@mobile-u64) (gcc) #1 SMP PREEMPT\n",
+            "/proc/cmdline": "root=/dev/mmcblk0p1 rw rootwait rootfstype=ext4 console=ttyS0,115200n8 \n",
+            "/var/lib/dpkg/status": _packages(twin),
             "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
             # Scripts ask whether it is there.
             f"/dev/{'nvidia0' if twin['family'] == 'tegra264' else 'nvhost-gpu'}": "",
@@ -80,6 +84,30 @@ class Identity(Part):
     def links(self) -> dict[str, str]:
         """Returns the device tree's other name."""
         return {} if self._old else {_DEVICE_TREE: _FIRMWARE}
+
+
+def _packages(twin: Mapping[str, Any]) -> str:
+    """Returns what dpkg has noted of NVIDIA's packages, of which there are some from L4T R32 on.
+
+    They are of no architecture, as that of the dpkg that reads this need not be a board's. The version of L4T's own
+    ends with the time of the build (assumed: the one of the release).
+    """
+    if "jetpack" not in twin:
+        return ""
+    told = re.search(r"R(\d+) .*REVISION: ([\d.]+),.*DATE: (.*)", str(twin["nv_tegra_release"]))
+    assert told is not None
+    built = datetime.strptime(told[3], "%a %b %d %H:%M:%S UTC %Y")
+    kit = twin["tensorrt"]
+    versions = {
+        "nvidia-l4t-core": f"{told[1]}.{told[2]}-{built:%Y%m%d%H%M%S}",
+        "nvidia-jetpack": str(twin["jetpack"]),
+        "tensorrt": f"{kit['tensorrt']}-1+cuda{kit['cuda']}",
+    }
+    return "".join(
+        f"Package: {name}\nStatus: install ok installed\nPriority: optional\nSection: metapackages\n"
+        f"Maintainer: NVIDIA Corporation\nArchitecture: all\nVersion: {version}\nDescription: {name} of the board\n\n"
+        for name, version in versions.items()
+    )
 
 
 def _uuid(draw: random.Random) -> str:

@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 from remote.sim.live import LiveBoard
 from remote.sim.mount.disk import Disk, Opener
-from remote.sim.processes import SimProcess
+from remote.sim.processes import TYPED, SimProcess
 from remote.sim.system import TwinSystem
 
 _LOOK_S = 0.02
@@ -69,7 +70,10 @@ class Broker:
                     Session(self._board, line, self._root.user_of(*_peer(line)), disk).run(argv, env)
                 else:
                     words = [str(word) for word in request["command"]]
-                    self._start(line, self._root.words(str(request["user"]), folder, words), fds)
+                    if self._board.machine.reach.sudo_asks and self._root.user_of(*_peer(line)) != "root":
+                        _say(line, {"to": 2, "text": "sudo: a password is required\n", "code": 1})
+                    else:
+                        self._start(line, self._root.words(str(request["user"]), folder, words), fds)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -95,7 +99,7 @@ class Session:
         """Runs it to its end, or until nobody waits any more."""
         board = self._board
         try:
-            process = board.call(lambda: board.machine.spawn(argv, env, "", self._user, self._disk))
+            process = board.call(lambda: board.machine.spawn(argv, env, TYPED, self._user, self._disk))
         except OSError as error:
             _say(self._line, {"to": 2, "text": f"{argv[0]}: {error.strerror}\n"})
             _say(self._line, {"code": 127})
@@ -111,6 +115,11 @@ class Session:
                     # Otherwise time would go on behind the back of a reader that is slow or gone.
                     if not signals.taken.get():
                         return
+                if process.asking and not ended:
+                    _say(self._line, {"asks": True})
+                    if not signals.answered():
+                        return
+                    board.call(partial(process.answer, signals.typed))
                 if board.real and not ended:
                     time.sleep(_LOOK_S)
             code = process.exit_code() if ended else -signal.SIGKILL
@@ -132,14 +141,24 @@ class Session:
 class Signals:
     """Passes on the signals that arrive at a line, and says that the line's other end is gone by SIGKILL.
 
-    ``taken`` has True for each piece of output that was written at the other end, False when that is gone.
+    ``taken`` has True for each piece of output that was written at the other end, and for each answer, which then is
+    in ``typed``; False when the other end is gone.
     """
 
     def __init__(self, line: socket.socket, send: Callable[[int], object]) -> None:
         self.taken: SimpleQueue[bool] = SimpleQueue()
+        self.typed = ""
+        self._asking = False
         self._line, self._send = line, send
         self._over = False
         threading.Thread(target=self._listen, daemon=True).start()
+
+    def answered(self) -> bool:
+        """Waits for an answer, or a signal in place of it; returns whether the other end is still there."""
+        self.typed, self._asking = "", True
+        there = self.taken.get()
+        self._asking = False
+        return there
 
     def forget(self) -> None:
         """Sends nothing any more."""
@@ -151,7 +170,10 @@ class Signals:
                 message = json.loads(text)
                 if "signal" in message:
                     self._pass(int(message["signal"]))
+                    if self._asking:
+                        self.taken.put(True)
                 else:
+                    self.typed = str(message.get("typed", ""))
                     self.taken.put(True)
         self._pass(signal.SIGKILL)
         self.taken.put(False)

@@ -17,10 +17,12 @@ _OVER, _BELOW = f"{FOLDER}/over", f"{FOLDER}/usr"
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "terminfo")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_BOARDS_OWN = {"docker", "systemctl", "uname"}
+_BOARDS_OWN = {"arch", "docker", "systemctl", "uname"}
 """Programs of the board that go before this machine's own of that name."""
 _HOSTNAME = "tegra-ubuntu"  # what the board's `uname` says
 _HOMES = ("/home/nvidia", "/home/ubuntu")
+_APT = tuple(f"/etc/apt/{name}.d" for name in ("apt.conf", "preferences", "sources.list"))
+"""What apt complains of where it is not there."""
 _PLACES = {"nvpmodel": ("sbin",), "trtexec": ("bin", "src/tensorrt/bin")}
 
 
@@ -49,7 +51,7 @@ def furniture(board: LiveBoard, binds: Iterable[tuple[Path, str]], *, single: bo
         "devices": _DEVICES,
         "folders": {
             **dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm"), 0o1777),
-            **dict.fromkeys((*_HOMES, "/dev/pts", "/run", "/mnt", _OVER), 0o755),
+            **dict.fromkeys((*_HOMES, *_APT, "/dev/pts", "/run", "/mnt", _OVER), 0o755),
             "/root": 0o700,
         },
         "files": {path: text for path, text in files.items() if path not in twins},
@@ -100,6 +102,7 @@ def _texts() -> dict[str, tuple[str, int]]:
         "ubuntu:x:1001:1001:ubuntu:/home/ubuntu:/bin/sh\n"
         "nobody:x:65534:65534:nobody:/:/bin/false\n",
         "group": "root:x:0:\nsudo:x:27:nvidia\nvideo:x:44:nvidia\nnvidia:x:1000:\nubuntu:x:1001:\nnogroup:x:65534:\n",
+        "apt/sources.list": "",
         "hostname": f"{_HOSTNAME}\n",
         "hosts": f"127.0.0.1 localhost\n127.0.1.1 {_HOSTNAME}\n",
         "profile": "[ -z \"$BASH\" ] || PS1='\\u@\\h:\\w\\$ '\n",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -43,6 +44,20 @@ def sudo(words: Sequence[str]) -> tuple[str, list[str]]:
     return user, ["env", *settings, *rest] if settings else rest
 
 
+def typed(line: socket.socket) -> str | None:
+    """Returns a line of stdin, and no more of it, "" at its end; None when the board has something to say first."""
+    text = b""
+    while not text.endswith(b"\n"):
+        ready, _, _ = select.select([0, line.fileno()], [], [])
+        if line.fileno() in ready:
+            return None
+        piece = os.read(0, 1)
+        if not piece:
+            break
+        text += piece
+    return text.decode("utf-8", "replace")
+
+
 def ask(message: dict[str, object], fds: Sequence[int]) -> int:
     """Asks the board for something; returns the exit code that it tells."""
     with socket.socket(socket.AF_UNIX) as line:
@@ -52,12 +67,14 @@ def ask(message: dict[str, object], fds: Sequence[int]) -> int:
         socket.send_fds(line, [json.dumps(message).encode() + b"\n"], list(fds))
         for answer in line.makefile("rb"):
             told = json.loads(answer)
-            if "code" in told:
-                return int(told["code"])
-            data = memoryview(told["text"].encode())
+            data = memoryview(told.get("text", "").encode())
             while data:
                 data = data[os.write(told["to"], data) :]
-            line.sendall(b'{"taken":1}\n')
+            if "code" in told:
+                return int(told["code"])
+            done = {"typed": typed(line)} if "asks" in told else {"taken": 1}
+            if done != {"typed": None}:
+                line.sendall(json.dumps(done).encode() + b"\n")
     return 255
 
 
