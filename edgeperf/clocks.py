@@ -131,7 +131,20 @@ def _set_mode(board: Board, steps: Sequence[Step], ttl_s: float, reboot: bool) -
 def _write(board: Board, steps: Sequence[Step], ttl_s: float, reboot: bool = False) -> tuple[Outcome, ...]:
     if not steps:
         return ()
-    return board.transport.write(Apply(tuple(steps), owner(), ttl_s=ttl_s, reboot=reboot)).outcomes
+    with _why_not_root(board):
+        return board.transport.write(Apply(tuple(steps), owner(), ttl_s=ttl_s, reboot=reboot)).outcomes
+
+
+@contextmanager
+def _why_not_root(board: Board) -> Iterator[None]:
+    """Adds to a BoardError why the connection has no root, where it has none: sudo has said so when it was made."""
+    try:
+        yield
+    except BoardError as error:
+        for note in board.transport.journal.notes:
+            if note.startswith("not root: "):
+                raise type(error)(f"{error.what} ({note})", error.hint) from error
+        raise
 
 
 def after_mode(board: Board, made: ClockPlan) -> ClockPlan:
@@ -174,7 +187,8 @@ def in_mode(board: Board, profile: Profile, mode: str) -> Profile:
 
 def restore(board: Board, *, force: bool = False) -> Changes:
     """Puts back what was found before the first `apply`; leaves and names what someone else changed since."""
-    outcomes = board.transport.write(Undo(force=force)).outcomes
+    with _why_not_root(board):
+        outcomes = board.transport.write(Undo(force=force)).outcomes
     notes = () if outcomes else ("nothing to put back: no settings of edgeperf's are in force",)
     return changes(board, "restore", "", outcomes, notes)
 

@@ -21,6 +21,7 @@ from remote.types import Outcome, Rail, Series
 
 CLOCKS = ("cpu", "gpu", "emc")
 _LOCKS = ("min", "max", "rate", "override")
+_HELD_UP_TIMES = 3.0
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,16 @@ def evidence(
         on_cpu=run.versions.get("device", "CPU").upper() == "CPU" and "onnxruntime" in run.versions,
         outputs_wrong=run.check.text if run.check is not None and not run.check.passed else "",
         drift=stats.drift(run.latencies_s) if len(run.latencies_s) >= 30 else None,
+        held_up_s=_held_up_s(run.latencies_s),
     )
+
+
+def _held_up_s(latencies_s: Sequence[float]) -> float:
+    """Returns what the slowest batch took beyond the median, 0.0 where it took less than thrice that."""
+    if not latencies_s:
+        return 0.0
+    usual_s, worst_s = median(latencies_s), max(latencies_s)
+    return worst_s - usual_s if worst_s > _HELD_UP_TIMES * usual_s else 0.0
 
 
 def _sagging(accepted_hz: Mapping[str, float], seen_hz: Mapping[str, Sequence[float | None]]) -> float:

@@ -15,6 +15,9 @@ CLOCK_TOLERANCE = 0.02
 
 THROTTLED_SHARE = 0.05
 DRIFT_SHARE = 0.02
+HELD_UP_SHARE = 0.02
+"""How much of the window one batch may take beyond the usual."""
+
 FOREIGN_SHARE = 0.05
 ACHIEVED_SHARE = 0.8
 """How much of the asked sampling rate must be reached."""
@@ -54,7 +57,8 @@ class Evidence:
     ``power_missing`` says why a board that has rails gave no watts. ``clocks_asked_hz`` is what the board accepted;
     ``clocks_seen_hz`` what its drivers reported during the window, in order of time, by the same names. ``unlocked``
     says why clocks float, "" under a lock; ``mode_missing`` why the power mode is another than asked for. Shares are
-    0 to 1; ``drift`` is last against first third; ``foreign_share`` the share of the machine's processor time that
+    0 to 1; ``drift`` is last against first third, ``held_up_s`` what the slowest batch took beyond the usual where that
+    is far more than noise; ``foreign_share`` the share of the machine's processor time that
     other programs took; ``outputs_wrong`` says how what was computed differs from what it should be.
 
     ``rails_unknown`` says why a board that is known to have rails shows none. ``clocks_clamped_hz`` are asked and
@@ -90,6 +94,7 @@ class Evidence:
     on_cpu: bool = False
     outputs_wrong: str = ""
     drift: float | None = None
+    held_up_s: float = 0.0
     stalled_s: float = 0.0
     foreign_share: float = 0.0
     gpu_before: float | None = None
@@ -225,6 +230,9 @@ def _steadiness(e: Evidence) -> Iterator[Reason]:
     if e.drift is not None and abs(e.drift) > DRIFT_SHARE:
         text = f"the last third of the run differs from the first by {e.drift:+.1%}; a longer --warmup may help"
         yield Reason("drift", "DEGRADED", text)
+    if e.held_up_s > HELD_UP_SHARE * e.window_s:
+        text = f"one batch took {e.held_up_s:.3g} s longer than usual: something held up the {e.window_s:.3g} s run"
+        yield Reason("held-up", "DEGRADED", text)
 
 
 def _interference(e: Evidence) -> Iterator[Reason]:

@@ -35,6 +35,7 @@ _VENV = (
 _ERRORS: dict[str, type[EdgeperfError]] = {
     "out_of_memory": OutOfMemory,
     "model": UsageError,
+    "usage": UsageError,
     "unsupported": UnsupportedModel,
     "missing": ToolMissing,
     "permission": DeviceDenied,
@@ -235,6 +236,18 @@ _ROWS = (
         "missing",
         "docker: {said}",
         "see that the image works on the board: docker run --rm --runtime nvidia IMAGE python3 --version",
+    ),
+    _row(
+        r"No space left on device|Disk quota exceeded",
+        "engine",
+        "the board's disk is full",
+        "make room there: edgeperf engines prune; `df -h` on the board shows what is full",
+    ),
+    _row(
+        r"Read-only file system",
+        "engine",
+        "the board's disk takes no changes",
+        "as after an error of its own: see `dmesg` on the board, and restart it",
     ),
 )
 _CUDA_MEANS = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from remote import boards
 from remote.access import DEFAULT, Access
 from remote.boards import BoardSpec
-from remote.errors import EdgeperfError, KnobRefused
+from remote.errors import BoardError, EdgeperfError, HostError, Interrupted, KnobRefused
 from remote.hosts import Host, Replay, Ssh, Twin
 from remote.transport import Transport
 from remote.types import Apply, Outcome, Step, Undo
@@ -63,7 +63,7 @@ def leased(board: Board, steps: Sequence[Step], owner: str) -> Iterator[tuple[Ou
     """Holds settings for the length of a ``with``; yields a row per knob. They are put back however it ends.
 
     Without steps it still keeps others from the board, which could change what happens to be as wanted. What could not
-    be put back is raised as BoardError unless another error is on its way.
+    be put back is raised as BoardError; where another error is on its way, that one tells it beside its hint.
     """
     if not (steps or board.transport.facts.root):
         yield ()
@@ -71,19 +71,21 @@ def leased(board: Board, steps: Sequence[Step], owner: str) -> Iterator[tuple[Ou
     written = board.transport.write(Apply(tuple(steps), owner, lease=True))
     try:
         yield written.outcomes
-    except BaseException:
-        with suppress(EdgeperfError):  # the first error is the one to tell; the board puts back what this cannot
-            board.transport.write(Undo(lease=written.lease))
+    except BaseException as error:
+        try:
+            with suppress(HostError):  # the board puts back by itself what this cannot
+                release(board, written.lease)
+        except BoardError as stuck:
+            if not isinstance(error, EdgeperfError) or isinstance(error, Interrupted):
+                raise stuck from error  # an interruption says nothing
+            error.hint = "\n".join(filter(None, (error.hint, f"{stuck.what}: {stuck.hint}")))
         raise
-    _check(board.transport.write(Undo(lease=written.lease)).outcomes)
+    release(board, written.lease)
 
 
-def release(board: Board) -> None:
-    """Ends a lease that an earlier connection took, once this one has picked its measurement up. Raises as `leased`."""
-    _check(board.transport.write(Undo(lease="lease")).outcomes)
-
-
-def _check(rows: Sequence[Outcome]) -> None:
+def release(board: Board, lease: str = "lease") -> None:
+    """Ends a lease, also one that an earlier connection took. Raises BoardError for what could not be put back."""
+    rows = board.transport.write(Undo(lease=lease)).outcomes
     stuck = [f"{row.knob}: {row.why}" for row in rows if row.result == "refused"]
     if stuck:
         raise KnobRefused(

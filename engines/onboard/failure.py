@@ -6,7 +6,8 @@ from typing import Iterable
 class Failed(Exception):
     """Ends the run with ``{"event": "failed"}``.
 
-    ``kind`` is "out_of_memory", "model", "unsupported", "missing", "permission", "version", "device" or "engine";
+    ``kind`` is "out_of_memory", "model", "unsupported", "missing", "permission", "version", "device", "usage" or
+    "engine";
     ``hint`` is what to do next, ``log`` the last lines of the library that failed.
     """
 

@@ -51,7 +51,7 @@ def _named(rows: List[Dict[str, Any]], key: str) -> Dict[str, Any]:
     fitting = [row for row in rows if key and row["key"].startswith(key)]
     if len(fitting) != 1:
         what = "%s kept engine has a key that begins with %r" % ("more than one" if fitting else "no", key)
-        raise Failed("missing", what, "see the keys: edgeperf engines list")
+        raise Failed("usage", what, "see the keys: edgeperf engines list")
     return fitting[0]
 
 

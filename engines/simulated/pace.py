@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +21,7 @@ _CHUNK_S = 0.5
 _FREE_CHUNK_S = 0.1
 """How often where governors choose the clocks."""
 
+_ROUNDING_S = 1e-6
 _NO_LIMIT = 1 << 30
 _NOTHING, _FULL = Activity(), Activity(gpu_load=1.0, cpu_load=1.0)
 _STEPS = 8
@@ -68,7 +70,7 @@ class Pace:
         until_s = self._context.now() + duration_s
         least += len(done)
         while (left_s := until_s - self._context.now()) > 0 or len(done) < least:
-            mean_s, load = self._of(self._context.clocks())
+            mean_s, load = self._beside(*self._of(self._context.clocks()))
             chunk_s = _FREE_CHUNK_S if self._free() else _CHUNK_S
             if left_s > 0:
                 drawn = self._noise.batches(mean_s, min(chunk_s, left_s), _NO_LIMIT)
@@ -81,6 +83,9 @@ class Pace:
                 spent_s = self._context.now() - since_s
                 done += [s for s, end_s in zip(drawn, accumulate(drawn), strict=True) if end_s <= spent_s]
                 raise
+            held_s = self._context.now() - since_s - sum(drawn)
+            if held_s > _ROUNDING_S:  # by a GPU that hung: which batch waited is not known here, and one did
+                drawn[-1] += held_s
             done += drawn
 
     def clocks(self) -> Clocks:
@@ -96,6 +101,14 @@ class Pace:
                 break
             clocks = wanted
         return clocks
+
+    def _beside(self, mean_s: float, load: Activity) -> tuple[float, Activity]:
+        """Returns what becomes of a batch and of what the chip does for it where others compute on the GPU as well."""
+        slower = load.gpu_load / self._context.gpu_share()
+        if slower <= 1.0:
+            return mean_s, load
+        rates = (load.flops_per_s / slower, load.bytes_per_s / slower, load.gpu_load / slower)
+        return mean_s * slower, replace(load, flops_per_s=rates[0], bytes_per_s=rates[1], gpu_load=rates[2])
 
     def _free(self) -> bool:
         return self._context.clocks(_NOTHING) != self._context.clocks(_FULL)

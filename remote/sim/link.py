@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import cast
 
@@ -23,6 +23,7 @@ from remote.sim.processes import Pipe
 from remote.sim.reach import SUDO_ASKS
 from remote.sim.system import TwinSystem
 from remote.ssh_link import START_S, NotStarted
+from remote.types import Event, Job
 
 _PULSE = Pulse()
 _MOST_IDLE_TURNS = 10_000
@@ -34,7 +35,7 @@ _AGAIN = f"what a measurement had set is put back within {_PULSE.grace_s:g} s: t
 class TwinLink:
     """Lets a program have its turns until it has something to say.
 
-    ``silent_s`` is the longest time for which a fault kept the line silent.
+    ``silent_s`` is the longest time for which a fault kept the line silent, since a job was started.
     """
 
     def __init__(self, program: OnBoard, system: TwinSystem) -> None:
@@ -137,6 +138,11 @@ class TwinTransport(ChannelTransport):
             raise
         if not self.facts.root:
             self.journal = replace(self.journal, notes=(f"not root: {SUDO_ASKS}", *self.journal.notes))
+
+    def stream(self, job: Job) -> Generator[Event, None, None]:
+        for link in self._links:
+            link.silent_s = 0.0
+        yield from super().stream(job)
 
     def _silent_s(self) -> float:
         return max(link.silent_s for link in self._links)

@@ -263,9 +263,9 @@ class Machine:
         self._processes.append(process)
         process.step()
 
-    def processes(self, name: str) -> list[SimProcess]:
-        """Returns the running processes of a program's name."""
-        return [process for process in self._processes if PurePosixPath(process.name).name == name]
+    def processes(self, name: str = "") -> list[SimProcess]:
+        """Returns the running processes of a program's name, "" for all."""
+        return [process for process in self._processes if name in ("", PurePosixPath(process.name).name)]
 
     def attach(self, program: OnBoard, system: TwinSystem) -> None:
         """Lets an on-board program live on this machine: it gets its turns whenever another one waits."""

@@ -28,6 +28,21 @@ def combined(activities: Iterable[Activity | None]) -> Activity:
     )
 
 
+def fair_share(loads: Iterable[float]) -> float:
+    """Returns which share of the GPU's time is left to one more program, which could use all of it.
+
+    Time slices go round, so who asks for less than the others gets all that, and the others share the rest alike:
+    max-min fairness. Assumed: nothing published says how these boards divide it.
+    """
+    wanted = sorted(loads)
+    left, users = 1.0, 1 + len(wanted)
+    for load in wanted:
+        if load * users >= left:
+            break
+        left, users = left - load, users - 1
+    return left / users
+
+
 class Silicon:
     """Integrates power into heat and energy. ``clocks`` gives the rates in effect.
 

@@ -192,6 +192,8 @@ def test_engines_are_listed_and_removed(nano: str) -> None:
     assert [row["key"] for row in gone["engines"]] == [rows[0]["key"]]
     assert gone["freed_bytes"] > 0
     assert "none is kept" not in edgeperf("engines", "list", "--host", nano).out
+    unknown = edgeperf("engines", "prune", "0000000000", "--host", nano)
+    assert (unknown.code, "no kept engine has a key that begins with" in unknown.err) == (2, True)
     assert edgeperf("engines", "prune", "--all", "--host", nano).code == 0
     assert "none is kept" in edgeperf("engines", "list", "--host", nano).out
 

@@ -140,6 +140,19 @@ def test_a_board_that_cannot_be_put_back_keeps_the_result_and_restore_tries_agai
     assert nodes(host) == found
 
 
+def test_a_run_that_failed_on_a_board_that_cannot_be_put_back_says_both(tmp_path: Path) -> None:
+    host = f"sim:orin-nx,state={tmp_path / 'board'}"
+    found = nodes(host)
+    faults = ("--fault", "write-refused@4s:300s:gpu", "--fault", "build-oom@0")
+    ran = edgeperf("bench", "alexnet", "--host", host, *faults)
+    assert (ran.code, ran.out) == (5, "")
+    assert "memory" in ran.err
+    assert "not put back after the measurement: gpu.min" in ran.err
+    assert nodes(host) != found
+    assert edgeperf("restore", "--host", host).code == 0
+    assert nodes(host) == found
+
+
 @pytest.mark.parametrize("fault", ["nvpmodel-255@0", "nvpmodel-half@0::8"])
 @pytest.mark.parametrize(("board", "mode"), [("xavier-nx@r35", "MODE_15W_2CORE"), ("orin-nx", "25W")])
 def test_a_power_mode_that_is_not_set_is_refused_and_all_that_was_set_of_it_is_put_back(

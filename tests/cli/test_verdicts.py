@@ -33,6 +33,8 @@ CASES = [
     Case("emc-clamped", "INVALID", "emc-clamp@{start}", "emc-clamp@{middle}:300ms", exits=8),
     Case("clocks-clamped", "DEGRADED", "emc-clamp@0", "emc-clamp@0::1", "orin-nx"),
     Case("drift", "DEGRADED", "gpu-sag@{late}::0.95", "gpu-sag@{last}::0.95", exits=8),
+    Case("held-up", "DEGRADED", "engine-hang@{middle}:300ms", "engine-hang@{middle}:50ms"),
+    Case("held-up", "DEGRADED", "engine-hang@{middle}:300ms", "engine-hang@{middle}:50ms", "tx1@r23.1"),
     Case("foreign-load", "DEGRADED", "foreign-load@0", "foreign-load@0::0.18"),
     Case("gpu-load", "DEGRADED", "gpu-load@0::0.06", "gpu-load@0::0.04"),
     Case("desktop-session", "DEGRADED", "desktop@0", "desktop@0::0.005"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeperf import faults
 from remote.sim.faults import FAULTS
 from tests.matrix.expected import Cell, Row
-from tests.matrix.rig import BOARD, COMMANDS, SLACK_S, words_of
+from tests.matrix.rig import BOARD, COMMANDS, MODE, SLACK_S, words_of
 from tests.matrix.rows import ROWS
 
 PATH = Path(__file__).parents[2] / "docs/faults.md"
@@ -60,9 +60,12 @@ otherwise. The commands are
 
 After every one of them the settings are those that were found, but for what `maxperf` is to set; `edgeperf restore`
 then brings those back too. Two exceptions: a restart makes the settings those of a start, and what a fault keeps from
-being put back is named with exit code 4, and put back by `restore` once the fault is over. What was sampled or printed
-before the fault is kept, nothing goes on running on the board, and no command takes more than {slack:.0f} s of the
-board's time longer than it does without the fault{slower}.
+being put back is named, with exit code 4 where nothing else went wrong, and put back by `restore` once the fault is
+over. What was sampled or printed before the fault is kept, nothing goes on running on the board, and no command takes
+more than {slack:.0f} s of the board's time longer than it does without the fault{slower}.
+
+The same is tried on `sim:nano`, where few cells differ: it counts no over-current, tells of a clamped memory only by
+the rate that it runs at, and has sensors too coarse to tell stale values from a steady load.
 """
 
 
@@ -97,7 +100,7 @@ def _row(row: Row) -> Sequence[str]:
 def _fault(row: Row) -> str:
     name, _, rest = row.fault.partition("@")
     notes = [f"`{' '.join(words)}`" for words in dict.fromkeys(row.words.values())]
-    notes = [note.replace("{mode}", "a profile with a mode") for note in notes] + ["no engine yet"] * row.cold
+    notes = [note.format(named=MODE, mode="a profile with a mode") for note in notes] + ["no engine yet"] * row.cold
     notes += ["from the start"] * row.once
     return f"`{name}{'@START' + rest if rest else ''}`" + (f"<br>({', '.join(notes)})" if notes else "")
 

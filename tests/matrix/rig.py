@@ -25,8 +25,8 @@ from remote.sim.machine import Machine
 from remote.sim.system import TwinSystem
 from tests.cli.command import Ran, edgeperf
 
-BOARD = "orin-nx"
-"""The board of the matrix."""
+BOARD, MODE = "orin-nx", "25W"
+"""The board of the matrix, and a power mode that it is not in."""
 
 COMMANDS = ("maxperf", "bench", "rails", "exec")
 SLACK_S = 90.0
@@ -93,19 +93,21 @@ _OF_RAILS = {"no-total": "no total", "unread": "rows? had no total|without a tot
 class Kind:
     """A kind of board in the state in which commands find it: networks built, and settings that are nobody's default.
 
-    ``name`` is what follows ``sim:``. ``found`` are the settings, ``after_reboot`` those that a restart leaves.
+    ``name`` is what follows ``sim:``, ``mode`` a power mode that it is not in. ``found`` are the settings,
+    ``after_reboot`` those that a restart leaves.
     """
 
     name: str
+    mode: str
     folder: Path
     found: dict[str, str]
     after_reboot: dict[str, str]
     _known: dict[tuple[tuple[str, ...], bool], Usual] = field(default_factory=dict)
 
     @classmethod
-    def made(cls, name: str, folder: Path) -> Kind:
+    def made(cls, name: str, mode: str, folder: Path) -> Kind:
         """Returns such a board; its files are in ``folder``."""
-        (folder / "mode.toml").write_text(_MODE, "utf-8")
+        (folder / "mode.toml").write_text(_PROFILE.format(mode=mode), "utf-8")
         cold, warm = folder / "cold.json", folder / "warm.json"
         for path in (cold, warm):
             with _machine(name, path) as machine:
@@ -114,7 +116,7 @@ class Kind:
             assert edgeperf("bench", "alexnet", "--host", f"sim:{name},state={warm}", *words).code == 0
         with _machine(name, warm) as machine:
             found = machine.kernel.tree.settable()
-        made = cls(name, folder, found, {})
+        made = cls(name, mode, folder, found, {})
         made.fresh()
         after = made.run(["status"], ["reboot@0"]).left.settings
         return replace(made, after_reboot=dict(after))
@@ -124,8 +126,11 @@ class Kind:
         shutil.copy(self.folder / ("cold.json" if cold else "warm.json"), self.folder / "cell.json")
 
     def run(self, words: Sequence[str], faults: Sequence[str] = ()) -> Done:
-        """Runs a command line on the board as it is now; ``{mode}`` in it is a profile with a power mode."""
-        given = [word.format(mode=self.folder / "mode.toml") for word in words]
+        """Runs a command line on the board as it is now.
+
+        ``{named}`` in it is a power mode, ``{mode}`` a profile with that one.
+        """
+        given = [word.format(named=self.mode, mode=self.folder / "mode.toml") for word in words]
         return run_on(f"sim:{self.name},state={self.folder / 'cell.json'}", given, faults)
 
     def usual(self, words: Sequence[str], cold: bool = False) -> Usual:
@@ -177,10 +182,10 @@ _WORDS = {
     "exec": (["--json", "--quiet"], ["--", "sleep", "6"]),
 }
 
-_MODE = """summary = "maxperf in another power mode"
+_PROFILE = """summary = "maxperf in another power mode"
 inherits = "maxperf"
 [nvpmodel]
-mode = "25W"
+mode = "{mode}"
 """
 
 

@@ -13,7 +13,10 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.conftest import SOAK
 from tests.matrix.day import Days
 
 DAY_S = 24 * 3600.0
@@ -65,6 +68,12 @@ def test_some_minutes_leave_every_board_as_it_was(tmp_path: Path) -> None:
     days = Days(tmp_path, seed=6, longest_s=20.0)
     live(days, inf, commands=20)
     assert days.simulated_s > 200.0
+
+
+@settings(max_examples=300 if SOAK else 8)
+@given(seed=st.integers(0, 2**32))
+def test_two_faults_at_once_leave_a_board_as_it_was(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    live(Days(tmp_path_factory.mktemp("pair"), seed, longest_s=10.0, how_many=(2,)), inf, commands=1)
 
 
 @pytest.mark.soak

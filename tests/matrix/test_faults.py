@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pytest
 
 from remote.sim.faults import FAULTS
 from tests.matrix.expected import FOLLOWING, INCIDENTAL, Cell, Row
-from tests.matrix.rig import BOARD, COMMANDS, SLACK_S, Done, Kind, Said, words_of
+from tests.matrix.kinds import BOARDS, Board
+from tests.matrix.rig import COMMANDS, SLACK_S, Done, Kind, Said, words_of
 from tests.matrix.rows import ROWS
 
 _HOLDS = ("VALID", "DEGRADED")
 
 
 @pytest.fixture(scope="module")
-def kind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kind]:
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Board], Kind]]:
+    """Makes a kind of board when it is first asked for."""
+    made: dict[str, Kind] = {}
+
+    def of(board: Board) -> Kind:
+        if board.name not in made:
+            made[board.name] = Kind.made(board.name, board.mode, tmp_path_factory.mktemp(board.name))
+        return made[board.name]
+
     gc.freeze()  # what is there already need not be looked through after each command
-    yield Kind.made(BOARD, tmp_path_factory.mktemp("board"))
+    yield of
     gc.unfreeze()
 
 
-def cells() -> Iterator[tuple[Row, str, int]]:
-    """Every fault, command and moment: 0 from the start, 1 in the middle."""
-    for row in ROWS:
-        for command in COMMANDS:
-            for moment in range(len(row.cells(command))):
-                yield row, command, moment
+@dataclass(frozen=True)
+class Try:
+    """One fault with one command on one board; ``moment`` is 0 from the start, 1 in the middle."""
+
+    board: Board
+    row: Row
+    command: str
+    moment: int
+
+    def __str__(self) -> str:
+        return f"{self.board.name}-{self.row.fault}-{self.command}-{('start', 'middle')[self.moment]}"
 
 
-def name(cell: tuple[Row, str, int]) -> str:
-    row, command, moment = cell
-    return f"{row.fault}-{command}-{('start', 'middle')[moment]}"
+def tries() -> Iterator[Try]:
+    for board in BOARDS:
+        for row in board.rows:
+            for command in COMMANDS:
+                for moment in range(len(row.cells(command))):
+                    yield Try(board, row, command, moment)
 
 
 def test_every_fault_that_there_is_has_a_row() -> None:
     assert {row.name for row in ROWS} == set(FAULTS)
 
 
-@pytest.mark.parametrize("cell", list(cells()), ids=name)
-def test_each_command_does_what_is_right_about_each_fault(kind: Kind, cell: tuple[Row, str, int]) -> None:
-    row, command, moment = cell
+@pytest.mark.parametrize("one", list(tries()), ids=str)
+def test_each_command_does_what_is_right_about_each_fault(kinds: Callable[[Board], Kind], one: Try) -> None:
+    kind, row, command, moment = kinds(one.board), one.row, one.command, one.moment
     words = words_of(command, row.words.get(command, ()))
     usual = kind.usual(words, row.cold)
     kind.fresh(cold=row.cold)

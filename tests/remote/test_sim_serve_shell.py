@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
+import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,12 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import asyncssh
+import fabric
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from remote import hosts
 from remote.hosts import Twin
 from remote.sim.live import LiveBoard
-from remote.sim.serve import Served, config_lines, identities, public_keys, serving
+from remote.sim.serve import Served, config_lines, identities, public_keys, serving, sftp_program
 from tests.cli.command import edgeperf
 from tests.remote.test_sim_live import within
 from tests.ssh import twins
@@ -129,6 +135,79 @@ def test_a_client_that_goes_away_ends_what_it_has_started(served: Served, tmp_pa
         assert client.stdout.readline() == "ready\n"
         client.kill()
     assert within(5.0, file.exists)
+
+
+@pytest.mark.parametrize("options", [(), ("-tt",)])
+def test_what_writes_without_end_ends_when_nobody_reads_it(served: Served, options: tuple[str, ...]) -> None:
+    command = ["ssh", "-F", str(Path.home() / ".ssh/config"), *options, served.name, "yes"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+        assert client.stdout
+        assert client.stdout.read(1) == b"y"
+        client.stdout.close()  # as `head -1` does
+        ended = within(10.0, lambda: client.poll() is not None)
+        client.kill()
+        assert ended
+
+
+def test_what_is_copied_there_is_what_a_shell_finds(served: Served, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 3000
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/model.bin").write_bytes(data)
+    there = tmp_path / "there"
+    config = ("-F", str(Path.home() / ".ssh/config"))
+    subprocess.run(["scp", "-qr", *config, str(tmp_path / "here"), f"{served.name}:{there}"], check=True, timeout=20)
+    assert ssh(served, f"wc -c < {there}/model.bin").stdout.strip() == str(len(data))
+    subprocess.run(["scp", "-qr", *config, f"{served.name}:{there}", str(tmp_path / "back")], check=True, timeout=20)
+    assert (tmp_path / "back/model.bin").read_bytes() == data
+
+
+def test_sftp_does_its_usual_commands_where_shells_run(served: Served, tmp_path: Path) -> None:
+    with fabric.Connection(served.name) as connection:
+        files = connection.sftp()
+        files.mkdir(f"{tmp_path}/folder")
+        with files.open(f"{tmp_path}/folder/a", "w") as file:
+            file.write("text")
+        with files.open(f"{tmp_path}/folder/a", "a") as file:
+            file.write(" and more")
+        with files.open(f"{tmp_path}/folder/a") as file:
+            file.seek(5)
+            assert file.read() == b"and more"
+        files.chmod(f"{tmp_path}/folder/a", 0o640)
+        files.utime(f"{tmp_path}/folder/a", (1000.0, 2000.0))
+        found = files.stat(f"{tmp_path}/folder/a")
+        assert (found.st_size, stat.S_IMODE(found.st_mode or 0), found.st_mtime) == (13, 0o640, 2000)
+        files.symlink("a", f"{tmp_path}/folder/link")
+        assert files.readlink(f"{tmp_path}/folder/link") == "a"
+        assert stat.S_ISLNK(files.lstat(f"{tmp_path}/folder/link").st_mode or 0)
+        with pytest.raises(OSError, match="exists"):
+            files.rename(f"{tmp_path}/folder/a", f"{tmp_path}/folder/link")
+        files.posix_rename(f"{tmp_path}/folder/a", f"{tmp_path}/folder/link")
+        files.truncate(f"{tmp_path}/folder/link", 4)
+        assert [(one.filename, one.st_size) for one in files.listdir_attr(f"{tmp_path}/folder")] == [("link", 4)]
+        assert files.normalize(f"{tmp_path}/folder/../folder") == f"{tmp_path}/folder"
+        with pytest.raises(FileNotFoundError):
+            files.open(f"{tmp_path}/nothing")
+        with pytest.raises(OSError, match="not empty"):
+            files.rmdir(f"{tmp_path}/folder")
+        files.remove(f"{tmp_path}/folder/link")
+        files.rmdir(f"{tmp_path}/folder")
+    assert not (tmp_path / "folder").exists()
+
+
+CHANGE = {3, 9, 10, 13, 14, 15, 18, 20, 200}  # packets that could change files of this machine
+
+
+@given(st.sampled_from(sorted(set(range(40)) - CHANGE)), st.binary(max_size=60))
+def test_no_packet_of_a_client_ends_the_program_that_serves_files(kind: int, data: bytes) -> None:
+    packet, answer = bytes([kind]) + b"\0\0\0\1" + data, io.BytesIO()
+    sftp_program.serve(io.BytesIO(struct.pack(">I", len(packet)) + packet), answer)
+    assert answer.getvalue()[:4] == struct.pack(">I", len(answer.getvalue()) - 4)
+
+
+def test_nothing_is_forwarded_and_that_is_said(served: Served) -> None:
+    ran = ssh(served, options=("-W", f"127.0.0.1:{served.port}"))
+    assert ran.returncode == 255
+    assert "administratively prohibited: a simulated board forwards nothing" in ran.stderr
 
 
 def test_edgeperf_reaches_the_same_board_as_before(served: Served) -> None:

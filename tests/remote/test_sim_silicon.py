@@ -10,6 +10,7 @@ from remote import boards
 from remote.sim.machine import Machine
 from remote.sim.physics import Activity
 from remote.sim.process import Action, Busy, Context
+from remote.sim.silicon import fair_share
 from tests.remote.sim_board import CLOCK, FREQ, Shell, machine, steady
 
 HARD = Activity(flops_per_s=2e11, bytes_per_s=1e10, gpu_load=1.0, cpu_load=4.0)
@@ -80,3 +81,11 @@ def test_a_lower_locked_clock_saves_energy_even_at_idle() -> None:
         board.sleep(10.0)
         energies.append(board.board.energy_j("VDD_IN") - before_j)
     assert energies[0] > energies[1]
+
+
+@pytest.mark.parametrize(
+    ("loads", "share"),
+    [([], 1.0), ([0.3], 0.7), ([1.0], 0.5), ([0.9, 1.0], 1 / 3), ([0.1, 1.0], 0.45), ([0.2, 0.2], 0.6)],
+)
+def test_programs_share_the_gpu_alike_but_for_those_that_ask_for_less(loads: list[float], share: float) -> None:
+    assert fair_share(loads) == pytest.approx(share)

@@ -59,7 +59,7 @@ def parse(text: str) -> Fault:
     kind = FAULTS.get(match["name"]) if match else None
     if match is None or kind is None:
         raise UsageError(
-            f"fault={text} is not a fault of a simulated board", f"NAME@START[:FOR][:ARGUMENT]; {', '.join(FAULTS)}"
+            f"fault={text} is not a fault of a simulated board", f"NAME@START[:FOR[:ARGUMENT]]; {', '.join(FAULTS)}"
         )
     start_s = _seconds(text, match["start"])
     stop_s = start_s + _seconds(text, match["span"]) if match["span"] else inf
