@@ -86,7 +86,7 @@ def read(names: Sequence[str], spec: BoardSpec, folder: Path) -> tuple[list[Usab
         try:
             usable.append(_usable(store.find(folder, file), spec))
         except EdgeperfError as error:
-            refused.append(Refused(file, error.what.removeprefix(f"{file} ")))
+            refused.append(Refused(file, error.what.replace(f"{file} is", "it is", 1)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             refused.append(Refused(file, f"it is damaged, or of another edgeperf: {error or type(error).__name__}"))
     tables = Counter(FLAVOURS[one.toolchain][1] for one in usable)
@@ -147,7 +147,7 @@ def _usable(saved: Saved, spec: BoardSpec) -> Usable:
         raise UsageError(f"it is of another board: {board['name']}")
     if data["verdict"]["state"] == "INVALID":
         reasons = [reason["text"] for reason in data["verdict"]["reasons"] if reason["severity"] == "INVALID"]
-        raise UsageError(f"its verdict is INVALID: {'; '.join(reasons)}")
+        raise UsageError(": ".join(["its verdict is INVALID", *(["; ".join(reasons)] if reasons else [])]))
     if toolchain not in FLAVOURS:
         raise UsageError(f"simulated boards have no model of {toolchain}")
     if not data["throughput_per_s"]:

@@ -14,7 +14,7 @@ import typer
 
 from edgeperf.options import QuietOption
 from edgeperf.ui import Ui
-from remote.errors import EdgeperfError, UsageError
+from remote.errors import HostError, UsageError
 
 if TYPE_CHECKING:
     from remote.hosts import Twin
@@ -54,7 +54,7 @@ def serve(
     try:
         from remote.sim import serve as server
     except ImportError as error:
-        raise EdgeperfError(f"`sim serve` needs {error.name}", "install it: pip install 'edgeperf[sim]'") from error
+        raise HostError(f"`sim serve` needs {error.name}", "install it: pip install 'edgeperf[sim]'") from error
     folder = config.cache_folder() / "sim"
     for name in ("SIGTERM", "SIGHUP"):  # a script's `kill`, or a terminal that is closed, ends it as Ctrl-C does
         if hasattr(signal, name):
@@ -92,7 +92,7 @@ def _rack(board: str, speed: str | None, count: int, state: Path | None, shell: 
 
     if speed is None and shell and ",speed=" not in board:
         speed = "1"  # who types, and scripts that sleep, expect time to pass as theirs does
-    host = hosts.parse(f"sim:{board}" + (f",speed={speed}" if speed else ""))
+    host = hosts.parse(f"sim:{board.removeprefix('sim:')}" + (f",speed={speed}" if speed else ""))
     assert isinstance(host, hosts.Twin)
     if host.state and state is not None:
         raise UsageError("the board's state is named twice", "leave out state= or --state")

@@ -90,7 +90,7 @@ def _board(text: str, speed: str | None) -> Iterator[LiveBoard]:
     from remote.sim.live import LiveBoard
 
     wanted = speed or ("" if ",speed=" in text else "1")
-    host = hosts.parse(f"sim:{text}" + (f",speed={wanted}" if wanted else ""))
+    host = hosts.parse(f"sim:{text.removeprefix('sim:')}" + (f",speed={wanted}" if wanted else ""))
     assert isinstance(host, hosts.Twin)
     live = LiveBoard(host, programs())
     try:

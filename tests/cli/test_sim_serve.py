@@ -170,6 +170,35 @@ def test_boards_of_a_rack_keep_a_state_each(tmp_path: Path) -> None:
     assert edgeperf("sim", "serve", f"nano,state={tmp_path / 'a'}", "--state", str(tmp_path / "b")).code == 2
 
 
+def test_the_board_may_be_named_as_a_host_is() -> None:
+    from edgeperf.sim_serve import _rack
+
+    assert _rack("sim:nano,seed=3", None, 1, None, False) == _rack("nano,seed=3", None, 1, None, False)
+
+
+def test_what_cannot_be_listened_on_is_told_with_what_helps(tmp_path: Path) -> None:
+    twins.welcome(Path.home())
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        ran = edgeperf("sim", "serve", "tx1", "--port", port)
+        assert (ran.code, f"127.0.0.1:{port} cannot be listened on: Address already in use" in ran.err) == (3, True)
+        assert "--port" in ran.err
+    ran = edgeperf("sim", "serve", "tx1", "--port", "0", "--address", "192.0.2.1")  # of documentation: nobody's
+    assert (ran.code, "--address" in ran.err, "--port" in ran.err) == (3, True, False)
+    ran = edgeperf("sim", "serve", "tx1", "--port", "65535", "--count", "2")
+    assert (ran.code, "there is no such port" in ran.err) == (3, True)
+
+
+def test_a_host_key_that_cannot_be_kept_or_read_is_told(tmp_path: Path) -> None:
+    twins.welcome(Path.home())
+    (tmp_path / "file").touch()
+    for folder, hint in ((tmp_path / "file/folder", "XDG_CACHE_HOME"), (tmp_path, "remove that file")):
+        (tmp_path / "host_key").write_text("rubbish")
+        with pytest.raises(HostError) as told, twins.served("sim:tx1", folder):
+            pass
+        assert hint in told.value.hint
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.1", "::", "board.example"])
 def test_a_shell_is_for_this_machine_alone(address: str) -> None:
     ran = edgeperf("sim", "serve", "tx1", "--shell", "--address", address)
@@ -222,6 +251,16 @@ def test_with_a_shell_the_forum_s_script_runs_over_an_ordinary_ssh(tmp_path: Pat
         assert (ran.returncode, ran.stdout) == (0, "691200000\n"), ran.stderr
         rows = edgeperf("maxperf", "--host", one.name, "--dry-run", "--json").data()["rows"]
         assert [row["knob"] for row in rows if row["result"] != "unchanged"] == ["gpu.rate"]
+
+        governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+        (tmp_path / "copied.sh").write_text(f"id -un; cat {governor}; test ! -e {tmp_path} && echo alone")
+        (tmp_path / "wanted").write_text("ondemand")
+        for file, place in (("copied.sh", f"{one.name}:"), ("wanted", f"root@{one.name}:{governor}")):
+            copy = ["scp", "-q", "-F", str(config), str(tmp_path / file), place]
+            subprocess.run(copy, check=True, timeout=30)
+        command = ["ssh", "-F", str(config), one.name, "sh copied.sh"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert ran.stdout.split() == ["nvidia", "ondemand", "alone"], ran.stderr
 
 
 def test_a_command_of_another_version_is_no_program_of_this_one() -> None:

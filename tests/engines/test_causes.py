@@ -158,6 +158,18 @@ ROWS = [
         "docker: Get https://images.example/v2/: dial tcp: i/o timeout",
         "docker run --rm",
     ),
+    (
+        "cannot write /home/me/.cache/edgeperf/engines/ab12.times: No space left on device",
+        EngineError,
+        "the board's disk is full",
+        "edgeperf engines prune",
+    ),
+    (
+        "cannot write /home/me/.cache/edgeperf/engines/ab12.times: Read-only file system",
+        EngineError,
+        "the board's disk takes no changes",
+        "dmesg",
+    ),
 ]
 
 

@@ -25,6 +25,7 @@ NAMES = {
 POSIX = {
     ROOT / "remote/local.py",
     ROOT / "remote/sim/serve/shell.py",  # commands on a served twin: loaded only where there is a place for them
+    ROOT / "remote/sim/serve/sftp_program.py",  # the files of that place
     *(ROOT / "remote/sim/mount").glob("*.py"),  # that place: Linux has it
 }
 KEYWORDS = {"preexec_fn", "pass_fds", "start_new_session"}

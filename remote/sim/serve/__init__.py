@@ -7,6 +7,7 @@ reached through it: it forwards nothing, the only files are the twin's, and a sh
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import threading
@@ -15,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import asyncssh
 
@@ -28,6 +30,10 @@ from remote.sim.serve.session import Place, Session
 HOST_KEY_NAME = "edgeperf-sim"
 """The name under which ``known_hosts`` beside the host key has the server, whatever its port."""
 
+_VERSION = "OpenSSH_9.9 edgeperf"
+"""OpenSSH's client tells servers of that name only when its own output is not read any more (its PROTOCOL, 2.1)."""
+_UNREAD = "_process_eow_at_openssh_dot_com_request"
+"""Where a channel of asyncssh looks for who takes that."""
 _SILENCE_S = 10
 _PATIENCE_S = 3.0
 _LAST_ROUNDS = 10
@@ -147,11 +153,24 @@ def serving(
             try:
                 acceptors.append(asyncio.run_coroutine_threadsafe(listening, loop).result())
             except (OSError, OverflowError) as error:
-                told = f"{address}:{port + number} cannot be listened on: {error}"
-                raise HostError(told, "is it in use? name another with --port") from error
+                raise _unheard(address, port + number, error) from error
         names = [f"sim-{board.name}" + (f"-{n}" if len(boards) > 1 else "") for n, board in enumerate(boards, 1)]
         pairs = zip(names, acceptors, boards, strict=True)
         yield tuple(Served(name, address, acceptor.get_port(), board) for name, acceptor, board in pairs)
+
+
+def _unheard(address: str, port: int, error: OSError | OverflowError) -> HostError:
+    """Returns what to say where an address or a port cannot be had."""
+    where = f"{address}:{port}" if port else address
+    if isinstance(error, OverflowError):
+        return HostError(f"{where}: there is no such port", "name a lower one with --port, or fewer boards")
+    number = error.errno or 0
+    why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(number)
+    hint = {
+        errno.EADDRINUSE: "another program listens there: name another port with --port, or 0 for any free one",
+        errno.EACCES: "ports below 1024 are root's: name another with --port",
+    }.get(number, "name an address of this machine with --address")
+    return HostError(f"{where} cannot be listened on: {why}", hint)
 
 
 @contextmanager
@@ -180,6 +199,7 @@ async def _listen(
         password_auth=False,
         kbdint_auth=False,
         gss_host=None,
+        server_version=_VERSION,
         host_based_auth=False,
         agent_forwarding=False,
         line_editor=False,
@@ -217,8 +237,11 @@ def _host_key(folder: Path) -> asyncssh.SSHKey:
         key = asyncssh.read_private_key(file)
         public = key.export_public_key().decode().split()
         (folder / "known_hosts").write_text(f"{HOST_KEY_NAME} {public[0]} {public[1]}\n", "utf-8")
-    except (OSError, asyncssh.KeyImportError) as error:
-        raise HostError(f"{file}: the server's host key cannot be used: {error}", "remove that file") from error
+    except OSError as error:
+        told = f"the server's host key cannot be kept in {folder}: {error.strerror}"
+        raise HostError(told, "let this user write there, or name another cache folder by XDG_CACHE_HOME") from error
+    except asyncssh.KeyImportError as error:
+        raise HostError(f"{file}: this is no host key: {error}", "remove that file") from error
     return key
 
 
@@ -246,6 +269,19 @@ class _Server(asyncssh.SSHServer):
             self._connection.set_authorized_keys(asyncssh.import_authorized_keys(""))
         return True
 
-    def session_requested(self) -> Session:
+    def session_requested(self) -> tuple[asyncssh.SSHServerChannel[bytes], Session]:
         assert self._connection is not None
-        return Session(self._board, str(self._connection.get_extra_info("username")), self._place)
+        channel = self._connection.create_server_channel()
+        session = Session(self._board, str(self._connection.get_extra_info("username")), self._place)
+        vars(channel)[_UNREAD] = session.output_unread
+        return channel, session
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> NoReturn:
+        _forward_nothing()
+
+    def unix_connection_requested(self, dest_path: str) -> NoReturn:
+        _forward_nothing()
+
+
+def _forward_nothing() -> NoReturn:
+    raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "a simulated board forwards nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol, cast
 
@@ -24,14 +25,16 @@ class Place(Protocol):
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
-    """Edgeperf's own programs, files, and where the board has a ``place`` for it a shell."""
+    """Edgeperf's own programs, files, and a shell where the board has a ``place`` for it: the files are its, then."""
 
     def __init__(self, board: LiveBoard, login: str, place: Place | None) -> None:
         self._board = board
         self._login = login
         self._place = place
+        self._unread = asyncio.Event()
+        self._for_files = False
         self._does: asyncssh.SSHServerSession[bytes] = asyncssh.SSHServerProcess(
-            self._shell, self._files, _SFTP_VERSION, allow_scp=True
+            self._shell, None if place else self._files, _SFTP_VERSION, allow_scp=place is None
         )
 
     def _files(self, channel: object) -> Sftp:
@@ -42,13 +45,19 @@ class Session(asyncssh.SSHServerSession[bytes]):
             process.stderr.write(_NO_SHELL.format((process.command or "a shell")[:60]).encode())
             process.exit(_NOT_FOUND)
             return
-        from remote.sim.serve.shell import run  # needs what Windows does not have
+        from remote.sim.serve.shell import FILES, run  # needs what Windows does not have
 
-        await run(process, self._place.command(process.command, self._login))
+        line = FILES if self._for_files else process.command
+        await run(process, self._place.command(line, self._login), self._unread)
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = chan
         self._does.connection_made(chan)
+
+    def output_unread(self, packet: object) -> bool:
+        """Takes word that nobody reads any more what is sent, as in ``ssh board tegrastats | head -1``."""
+        self._unread.set()
+        return True
 
     def pty_requested(self, term_type: str, size: tuple[int, int, int, int], modes: Mapping[int, int]) -> bool:
         return self._place is not None
@@ -64,7 +73,10 @@ class Session(asyncssh.SSHServerSession[bytes]):
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        return subsystem == "sftp"
+        self._for_files = subsystem == "sftp"
+        if self._for_files and self._place is not None:
+            vars(self._channel)["get_subsystem"] = lambda: None  # or asyncssh would serve files of its own
+        return self._for_files
 
     def session_started(self) -> None:
         self._does.session_started()

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import inspect
 import os
 import pty
+import shlex
 import signal
 import struct
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import asyncssh
 
+from remote.sim.serve import sftp_program
+
+FILES = shlex.join(("exec", "python3", "-ISs", "-c", inspect.getsource(sftp_program)))
+"""The command line that serves the files of the place where it runs over SFTP."""
 _PIECE_BYTES = 1 << 16
 _NOT_FOUND = 127
 _HANGUP_S = 2.0
@@ -23,10 +29,10 @@ _KEPT = ("PATH", "LANG", "LC_ALL")
 _NUMBERS = {number.name.removeprefix("SIG"): number for number in signal.Signals}
 
 
-async def run(process: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...]) -> None:
-    """Runs what a client asked for, until it ends or the client has gone."""
+async def run(process: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...], unread: asyncio.Event) -> None:
+    """Runs what a client asked for, until it ends or the client has gone; ``unread`` tells that nobody reads it."""
     try:
-        code = await (_on_pipes if process.term_type is None else _on_terminal)(process, argv)
+        code = await (_on_pipes if process.term_type is None else _on_terminal)(process, argv, unread)
     except OSError as error:
         process.stderr.write(f"edgeperf: {argv[0]}: {error.strerror}\n".encode())
         code = _NOT_FOUND
@@ -36,29 +42,54 @@ async def run(process: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...]) 
         process.exit(code)
 
 
-async def _on_pipes(client: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...]) -> int:
-    """Returns the exit code of a program with three pipes."""
+async def _on_pipes(client: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...], unread: asyncio.Event) -> int:
+    """Returns the exit code of a program with three pipes. Its output is closed where nobody reads it: SIGPIPE."""
     pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(
-        *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment({}), start_new_session=True
-    )
+    ours, theirs = os.pipe()
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv, stdin=pipe, stdout=theirs, stderr=pipe, env=_environment({}), start_new_session=True
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
     assert child.stdin is not None
-    assert child.stdout is not None
     assert child.stderr is not None
-    said = _copies((child.stdout, client.stdout), (child.stderr, client.stderr))
+    stdout, reading = await _reader(ours)
+    said = _copies((stdout, client.stdout), (child.stderr, client.stderr))
     heard = asyncio.create_task(_pass_on(client, child.stdin, child.pid))
-    return await _ended(client, child, heard, said, None)
+    closes = asyncio.create_task(_after(unread, reading.close))
+    try:
+        return await _ended(client, child, heard, said, None)
+    finally:
+        closes.cancel()
+        reading.close()
 
 
-class _Terminal(asyncio.StreamReaderProtocol):
-    """What a terminal says to its end, which is an error (EIO) that would hide what is not read yet."""
+class _Output(asyncio.StreamReaderProtocol):
+    """What a program says to its end. That of a terminal is an error (EIO), which would hide what is not read yet."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(None)
 
 
-async def _on_terminal(client: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...]) -> int:
-    """Returns the exit code of a program with a terminal of its own."""
+async def _reader(fd: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """Returns what reads a pipe or a terminal, and closes it."""
+    reader = asyncio.StreamReader()
+    opened = os.fdopen(fd, "rb", 0)
+    reading, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: _Output(reader), opened)
+    return reader, reading
+
+
+async def _after(event: asyncio.Event, act: Callable[[], object]) -> None:
+    await event.wait()
+    act()
+
+
+async def _on_terminal(client: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...], unread: asyncio.Event) -> int:
+    """Returns the exit code of a program with a terminal of its own, which is hung up where nobody reads it."""
     ours, theirs = pty.openpty()
     try:
         _resize(ours, client.term_size)
@@ -72,17 +103,18 @@ async def _on_terminal(client: asyncssh.SSHServerProcess[bytes], argv: tuple[str
     finally:
         os.close(theirs)
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    reading, _ = await loop.connect_read_pipe(lambda: _Terminal(reader), os.fdopen(os.dup(ours), "rb", 0))
+    reader, reading = await _reader(os.dup(ours))
     writing, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(ours, "wb", 0)
     )
     writer = asyncio.StreamWriter(writing, protocol, None, loop)
     said = _copies((reader, client.stdout))
     heard = asyncio.create_task(_pass_on(client, writer, child.pid, terminal=ours))
+    hangs_up = asyncio.create_task(_after(unread, lambda: _signal(child.pid, signal.SIGHUP)))
     try:
         return await _ended(client, child, heard, said, _LAST_WORDS_S)
     finally:
+        hangs_up.cancel()
         reading.close()
         writer.close()
 
