@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 HERE = "/mnt"
 """Where the current folder lies in the shell."""
+_BOARDS_OWN = {
+    ("/", name) for name in ("bin", "dev", "etc", "lib", "lib64", "mnt", "proc", "run", "sbin", "sys", "usr")
+}
 _LONG_S = 3600.0
 
 BoardArgument = Annotated[
@@ -46,15 +49,18 @@ def shell(
     if user not in ("root", "nvidia"):
         raise UsageError(f"--user {user}: the board has no such user", "name root or nvidia")
     binds = [_bind(text) for text in bind or ()]
-    here = _here()
-    if here is not None:
-        binds.append((here, HERE))
     with _board(board, speed) as live:
-        from remote.sim.mount import rooted
+        from remote.sim.mount import can_read, rooted
 
+        here = _here()
+        if here is not None and can_read(here):
+            binds.append((here, HERE))
+        else:
+            here = None
+        binds += _named(command or (), here)
         with rooted(live, binds) as root:
             if command:
-                code = root.run(root.words(user, HERE if here else "", command))
+                code = root.run(root.words(user, HERE, command))
             else:
                 Ui(quiet).note(f"a shell on the simulated {live.name}; `exit` ends it")
                 code = root.run(root.command(None, user))
@@ -115,3 +121,26 @@ def _here() -> Path | None:
     """Returns the current folder, None where it holds what a script has no business with: home, or all of it."""
     here = Path.cwd()
     return None if Path.home().is_relative_to(here) else here
+
+
+def _named(command: Sequence[str], seen: Path | None) -> list[tuple[Path, str]]:
+    """Returns (file here, place there) of the files that a command names, but for those in the folder ``seen``.
+
+    Relative names lead from the current folder; absolute ones keep their place, where the board has nothing of its own.
+    """
+    found = {}
+    for word in command:
+        path = Path(word)
+        if ".." in path.parts or path.parts[:2] in _BOARDS_OWN or not _is_file(path):
+            continue
+        if path.is_absolute():
+            found[str(path)] = path
+        elif seen is None:
+            found[f"{HERE}/{path}"] = path.absolute()
+    return [(path, place) for place, path in found.items()]
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_file()
+    return False

@@ -71,6 +71,19 @@ def test_a_home_folder_is_not_seen(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
+def test_files_that_the_command_names_are_seen_wherever_they_lie(tmp_path: Path) -> None:
+    script = tmp_path / "say.sh"
+    script.write_text("echo said; ls -A /mnt")
+    (tmp_path / "secret").write_text("nobody's business")
+    at_home = run("shell", "tx1", "--", "sh", "say.sh", folder=tmp_path, HOME=str(tmp_path))
+    assert (at_home.stdout, at_home.stderr) == ("said\nsay.sh\n", "")
+    tmp_path.chmod(0o700)  # which keeps out whom root is in there
+    elsewhere = run("shell", "tx1", "--", "sh", str(script), folder=Path("/"))
+    assert (elsewhere.stdout, elsewhere.stderr) == ("said\n", "")
+    private = run("shell", "tx1", "--", "sh", "say.sh", folder=tmp_path)
+    assert private.stdout.startswith("said\n")
+
+
 def test_a_signal_ends_the_command_and_the_board(tmp_path: Path) -> None:
     if missing():
         pytest.skip(missing())

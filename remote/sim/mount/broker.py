@@ -116,7 +116,6 @@ class Session:
                     if not signals.taken.get():
                         return
                 if process.asking and not ended:
-                    _say(self._line, {"asks": True})
                     if not signals.answered():
                         return
                     board.call(partial(process.answer, signals.typed))
@@ -154,8 +153,9 @@ class Signals:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def answered(self) -> bool:
-        """Waits for an answer, or a signal in place of it; returns whether the other end is still there."""
-        self.typed, self._asking = "", True
+        """Asks for an answer and waits for it, or for a signal; returns whether the other end is still there."""
+        self.typed, self._asking = "", True  # before it is asked: the answer may come at once
+        _say(self._line, {"asks": True})
         there = self.taken.get()
         self._asking = False
         return there

@@ -140,6 +140,11 @@ def _users() -> tuple[tuple[int, str], ...]:
     return (base, "root"), (base + 1, "nvidia")
 
 
+def can_read(folder: Path) -> bool:
+    """Says whether the board's users, who for root are others than it, will be able to read a folder that is bound."""
+    return len(_users()) == 1 or folder.stat().st_mode & 0o5 == 0o5
+
+
 def _map(pid: int, users: Sequence[tuple[int, str]]) -> None:
     lines = "".join(f"{namespaces.USERS[name]} {uid} 1\n" for uid, name in users)
     for kind in ("gid_map", "uid_map"):
