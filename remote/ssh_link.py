@@ -30,7 +30,12 @@ class Line(Protocol):
 
 
 class Pipe(Protocol):
-    """What is needed of a channel of the SSH library. Its errors are OSErrors, and EOFError where it sends."""
+    """What is needed of a channel of the SSH library. Its errors are OSErrors, and EOFError where it sends.
+
+    ``eof_received`` says whether the other side ended what it sends. Where the connection breaks it did not.
+    """
+
+    eof_received: bool
 
     def settimeout(self, timeout: float | None) -> None:
         """Bounds how long the calls below may block."""
@@ -148,7 +153,8 @@ class SshLink:
     def _lost(self, why: str = "") -> LinkLost:
         said = self._pipe.recv_stderr(1 << 16).decode("utf-8", "replace") if self._pipe.recv_stderr_ready() else ""
         last = (said.strip().splitlines() or [why])[-1]
-        if self._pipe.get_transport().is_active():
+        # Channels end a moment before a broken connection calls itself inactive.
+        if self._pipe.eof_received and self._pipe.get_transport().is_active():
             return LinkLost(f"{self._host}: the program on the board has ended" + (f": {last}" if last else ""), _ENDED)
         return LinkLost(
             f"{self._host}: the connection to the board was lost" + (f": {last}" if last else ""),

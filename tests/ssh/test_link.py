@@ -18,6 +18,7 @@ class Channel:
     def __init__(self, sending: Callable[[], None] = lambda: None) -> None:
         self.came: SimpleQueue[bytes] = SimpleQueue()
         self.sent = b""
+        self.active = self.eof_received = False
         self._sending = sending
 
     def settimeout(self, timeout: float | None) -> None:
@@ -46,7 +47,7 @@ class Channel:
         return self
 
     def is_active(self) -> bool:
-        return False
+        return self.active
 
 
 def ctrl_c() -> None:
@@ -60,6 +61,18 @@ def eof() -> None:
 def test_a_line_that_is_gone_while_something_is_sent_is_lost() -> None:
     with pytest.raises(LinkLost):
         SshLink(Channel(eof), "board", b"").send(b"ping")
+
+
+@pytest.mark.parametrize(
+    ("said", "what"), [(True, "the program on the board has ended"), (False, "connection .* lost")]
+)
+def test_a_program_has_ended_only_if_the_board_said_so(said: bool, what: str) -> None:
+    channel = Channel()
+    channel.active = True  # as a connection that breaks still is when its channels end
+    channel.eof_received = said
+    channel.close()
+    with pytest.raises(LinkLost, match=what):
+        SshLink(channel, "board", b"").receive(60.0)
 
 
 def test_a_line_at_its_end_stays_lost() -> None:
