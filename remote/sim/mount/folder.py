@@ -29,7 +29,7 @@ def mounted(board: LiveBoard, folder: Path) -> Iterator[Callable[[float], bool]]
     cannot be used, HostError where there is no FUSE.
     """
     unmount = shutil.which("fusermount3")
-    fuse.library()
+    fuse.required()
     if unmount is None:
         raise HostError("fusermount3 is missing", f"install it: apt install fuse3; {fuse.WORKS}")
     _check(folder)

@@ -27,7 +27,7 @@ _CLONE_FS = 0x200  # linux/sched.h
 WORKS = "what works without it: edgeperf's own commands with --host sim:BOARD, and `edgeperf sim serve`"
 
 
-def library() -> ModuleType:
+def required() -> ModuleType:
     """Returns mfusepy. Raises HostError where it, libfuse 3 or /dev/fuse is missing."""
     if sys.platform != "linux":
         raise HostError("a simulated board's file system needs Linux with FUSE", WORKS)
@@ -60,7 +60,7 @@ class Files:
         self._owner, self._beyond = owner, beyond
         self._texts: dict[int, bytes] = {}
         self._numbers = itertools.count(1)
-        self._context: Callable[[], tuple[int, int, int]] = library().fuse_get_context
+        self._context: Callable[[], tuple[int, int, int]] = required().fuse_get_context
 
     def _ask(self, act: Callable[[bool], _Answer]) -> _Answer:
         uid, _, pid = self._context()
@@ -178,7 +178,7 @@ class Files:
 
 def serve(files: Files, place: str, **options: object) -> threading.Event:
     """Answers for a file system at ``place``, a folder or ``/dev/fd/N``, on a thread; returns what is set then."""
-    fuse = library().FUSE
+    fuse = required().FUSE
     never = dict.fromkeys(("attr_timeout", "entry_timeout", "negative_timeout"), 0.0)
 
     over = threading.Event()

@@ -88,7 +88,7 @@ def rooted(board: LiveBoard, binds: Iterable[tuple[Path, str]] = ()) -> Iterator
 
     Needs Linux 5.12 with FUSE, and namespaces that this user may make. Raises HostError that says what is missing.
     """
-    fuse.library()
+    fuse.required()
     users = _users()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     maker = [sys.executable, "-ESs", str(_PROGRAM), "make", str(theirs.fileno())]
