@@ -77,11 +77,10 @@ def _results() -> Path:
 
 def keep(record: Bench | Exec, name: str, out: Path | None, json: bool, ui: Ui) -> int:
     """Saves and shows a result called ``name``. Returns its exit code: 0, 8 where it is INVALID, 130 interrupted."""
-    path = out or store.new_path(_results(), record.created, name)
     if isinstance(record, Bench):
         record = replace(record, no_gain=_no_gain(record))
     text = to_json(record)
-    store.save(text, path)
+    path = store.save(text, out) if out else store.add(text, _results(), record.created, name)
     ui.result(text if json else report(plain(record), path))
     if any(reason.code == "interrupted" for reason in record.verdict.reasons):
         return 130

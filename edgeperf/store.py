@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from remote.errors import EdgeperfError, UsageError
 _FIELDS = {kind: {field.name for field in dataclasses.fields(of)} for kind, of in (("bench", Bench), ("exec", Exec))}
 
 _SAME = ("model", "precision", "batch", "toolchain", "seed")
+_NAMED = re.compile(r"(\d{8}T\d{6})-.*-(\d+)\.json")
 _LATEST = 20
 """How many results are looked through for one like another: the latest."""
 
@@ -45,28 +47,62 @@ def check(path: Path, *, make_folder: bool = False) -> None:
         ) from error
 
 
-def save(text: str, path: Path) -> None:
-    """Writes a result. A reader sees the whole file or none. Raises EdgeperfError when the disk does not take it."""
+def save(text: str, path: Path) -> Path:
+    """Writes a result; returns where it is. A reader sees the whole file or none.
+
+    Raises EdgeperfError when the disk does not take it.
+    """
     part = _part(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text + "\n", "utf-8")
         part.replace(path)
     except OSError as error:
-        raise EdgeperfError(f"the result could not be saved to {path}: {error.strerror}", "use --out FILE") from error
+        raise _unsaved(path, error) from error
+    return path
+
+
+def add(text: str, folder: Path, created: str, name: str) -> Path:
+    """Saves a result under a new name in ``folder``; returns where: ``20261120T131500-alexnet-1.json``.
+
+    The number counts what was saved in that second, so that names tell the order, and two runs that end together keep
+    both their results. Raises EdgeperfError when the disk does not take it.
+    """
+    stamp = created.replace("-", "").replace(":", "").split(".")[0].split("+")[0]
+    path = _reserved(folder, stamp, _word(name))
+    try:
+        return save(text, path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _reserved(folder: Path, stamp: str, word: str) -> Path:
+    """Makes an empty file of a name that nobody has."""
+    number = 1 + max((_order(path)[1] for path in folder.glob(f"{stamp}-*.json")), default=0)
+    path = folder / f"{stamp}-{word}-{number}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.open("x").close()
+    except OSError as error:
+        if isinstance(error, FileExistsError) and folder.is_dir():  # another process was faster
+            return _reserved(folder, stamp, word)
+        raise _unsaved(path, error) from error
+    return path
+
+
+def _order(path: Path) -> tuple[str, int]:
+    """Returns by what results are put in time order."""
+    named = _NAMED.fullmatch(path.name)
+    return (named[1], int(named[2])) if named else (path.name, 0)
+
+
+def _unsaved(path: Path, error: OSError) -> EdgeperfError:
+    return EdgeperfError(f"the result could not be saved to {path}: {error.strerror}", "use --out FILE")
 
 
 def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
-
-
-def new_path(folder: Path, created: str, name: str) -> Path:
-    """Returns a file name that is not taken yet, in time order: ``20261120T131500-alexnet-1.json``."""
-    stamp = created.replace("-", "").replace(":", "").split(".")[0].split("+")[0]
-    number = 1
-    while (path := folder / f"{stamp}-{_word(name)}-{number}.json").exists():
-        number += 1
-    return path
 
 
 def _word(name: str) -> str:
@@ -76,7 +112,7 @@ def _word(name: str) -> str:
 def results(folder: Path) -> list[Saved]:
     """Returns the saved results, oldest first. Files that are not results are passed over."""
     found = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json"), key=_order):
         with suppress(OSError, ValueError):
             found.append(_load(path))
     return found
@@ -127,7 +163,7 @@ def in_fp32(folder: Path, data: dict[str, Any]) -> Saved | None:
     """
     spec = {**data["spec"], "precision": "fp32"}
     wanted = _what({**data, "spec": spec})
-    for path in sorted(folder.glob(f"*-{_word(spec['model'])}-*.json"), reverse=True)[:_LATEST]:
+    for path in sorted(folder.glob(f"*-{_word(spec['model'])}-*.json"), key=_order, reverse=True)[:_LATEST]:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = _load(path)
             if _what(found.data) == wanted and found.data["engine"]["layers_s"]:

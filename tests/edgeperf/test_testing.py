@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["edgeperf.testing"]
 
+_PYTEST = (
+    "import faulthandler, sys, pytest; faulthandler.dump_traceback_later(45, exit=True); sys.exit(pytest.main())"
+)
+"""Where it hangs, it says where, and ends."""
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -120,7 +125,7 @@ def test_the_example_of_the_documents_passes(tmp_path: Path) -> None:
         (tmp_path / name).write_text(source, "utf-8")
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        [sys.executable, "-c", _PYTEST, "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'kept'}", "."],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
