@@ -14,9 +14,14 @@ from edgeperf.options import (
     FaultOption,
     FaultsOption,
     HostOption,
+    IdleOption,
     JsonOption,
+    OutOption,
+    ProfileOption,
     QuietOption,
+    RailRateOption,
     RecordOption,
+    RequireLockOption,
     SourceOption,
     clock_overrides,
     opened,
@@ -35,20 +40,16 @@ if TYPE_CHECKING:
 def execute(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run on the board; no shell.")],
     host: HostOption = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="Clock profile. Default: maxperf on Jetsons.")
-    ] = None,
+    profile: ProfileOption = None,
     clock: ClockOption = None,
     duration: Annotated[
         str | None, typer.Option("--duration", help="Interrupt it after this long: 60s. Default: until it ends.")
     ] = None,
-    rail_rate_hz: Annotated[str, typer.Option("--rail-rate", help="Samples of the power rails per second.")] = "20Hz",
+    rail_rate_hz: RailRateOption = "20Hz",
     rails: SourceOption = "auto",
-    idle: Annotated[str, typer.Option("--idle", help="Measure idle power this long first.")] = "3s",
-    require_lock: Annotated[
-        bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    idle: IdleOption = "3s",
+    require_lock: RequireLockOption = False,
+    out: OutOption = None,
     fault: FaultOption = None,
     faults: FaultsOption = None,
     record: RecordOption = None,

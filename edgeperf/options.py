@@ -46,6 +46,11 @@ RebootOption = Annotated[
 ForOption = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="Put back by the board itself after this time: 30m.")
 ]
+ProfileOption = Annotated[str | None, typer.Option("--profile", help="Clock profile. Default: maxperf on Jetsons.")]
+RequireLockOption = Annotated[bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")]
+RailRateOption = Annotated[str, typer.Option("--rail-rate", help="Samples of the power rails per second.")]
+IdleOption = Annotated[str, typer.Option("--idle", help="Measure idle power this long first.")]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")]
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A built-in network or a file.onnx.")]
 PrecisionOption = Annotated[str | None, typer.Option("--precision", metavar="fp32|fp16", help="Default: fp32.")]
 Fp16Option = Annotated[bool, typer.Option("--fp16", help="The same as --precision fp16.")]
