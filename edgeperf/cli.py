@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,11 +41,16 @@ from edgeperf.options import (
     Fp16Option,
     Fp32Option,
     HostOption,
+    IdleOption,
     JsonOption,
     ModelArgument,
+    OutOption,
     PrecisionOption,
+    ProfileOption,
     QuietOption,
+    RailRateOption,
     RecordOption,
+    RequireLockOption,
     SeedOption,
     SourceOption,
     ToolchainOption,
@@ -79,8 +83,12 @@ _UNCOLLECTED = 100_000
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"edgeperf {__version__}")
-        raise typer.Exit
+        raise typer.Exit(_tell_version())
+
+
+def _tell_version() -> int:
+    Ui().result(f"edgeperf {__version__}")
+    return 0
 
 
 @app.callback()
@@ -103,9 +111,7 @@ def bench(
     fp16: Fp16Option = False,
     fp32: Fp32Option = False,
     batch: BatchOption = 1,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="Clock profile. Default: maxperf on Jetsons.")
-    ] = None,
+    profile: ProfileOption = None,
     clock: ClockOption = None,
     toolchain: ToolchainOption = None,
     duration: Annotated[str, typer.Option("--duration", help="At least this long: 10s, 5m.")] = "10s",
@@ -119,13 +125,11 @@ def bench(
         str | None, typer.Option("--cool-to", metavar="TEMP", help="Wait before each run until it is as cool: 45C.")
     ] = None,
     cool_limit: Annotated[str, typer.Option("--cool-limit", help="Wait that long at most, then go on.")] = "5m",
-    rail_rate: Annotated[str, typer.Option("--rail-rate", help="Samples of the power rails per second.")] = "20Hz",
+    rail_rate: RailRateOption = "20Hz",
     rails: SourceOption = "auto",
-    idle: Annotated[str, typer.Option("--idle", help="Measure idle power this long first.")] = "3s",
+    idle: IdleOption = "3s",
     seed: SeedOption = 0,
-    require_lock: Annotated[
-        bool, typer.Option("--require-lock", help="Exit 4 when the clocks cannot be locked.")
-    ] = False,
+    require_lock: RequireLockOption = False,
     workspace: WorkspaceOption = "512MiB",
     tf32: Tf32Option = False,
     builds: BuildsOption = 1,
@@ -135,7 +139,7 @@ def bench(
     cuda: CudaOption = None,
     shape: ShapeOption = None,
     container: ContainerOption = "",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the result.")] = None,
+    out: OutOption = None,
     fault: FaultOption = None,
     faults: FaultsOption = None,
     record: RecordOption = None,
@@ -286,9 +290,6 @@ app.command("exec", context_settings={"allow_interspersed_args": False})(exec_co
 
 def main() -> None:
     """Runs edgeperf and exits with the code of what happened: see the README."""
-    if sys.argv[1:] == ["--version"]:
-        print(f"edgeperf {__version__}")
-        sys.exit(0)
     gc.set_threshold(_UNCOLLECTED)
     code = run()
     gc.freeze()  # what is left goes with the process: looking through it first takes as long as a request
@@ -298,6 +299,8 @@ def main() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code."""
     try:
+        if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:  # typer would take twice as long
+            return _tell_version()
         code = app(args=arguments, prog_name="edgeperf", standalone_mode=False)
     except typer.TyperException as error:
         return _wrong_usage(error)

@@ -24,10 +24,11 @@ class Ui:
         """Prints what the command was asked for."""
         try:
             print(text, flush=True)
-        except BrokenPipeError:  # the reader has seen enough, as in `edgeperf ... | head`
-            self.unheard = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python still holds
         except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python still holds
+            if isinstance(error, BrokenPipeError):  # the reader has seen enough, as in `edgeperf ... | head`
+                self.unheard = True
+                return
             raise EdgeperfError(f"the output could not be written: {error.strerror}", "see where it goes to") from error
 
     def passed(self, text: str, *, aside: bool) -> None:

@@ -220,11 +220,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[str, ...]) -> No
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this file")
-def test_an_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+@pytest.mark.parametrize("words", [("--version",), ("models", "list")])
+def test_an_output_that_cannot_be_written_is_told_without_a_traceback(words: tuple[str, ...]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*COMMAND, "models", "list"], stdout=full, stderr=subprocess.PIPE, timeout=30)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"error: ")
+        done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, timeout=30, env=buffered)
+    told = "error: the output could not be written: No space left on device\n  see where it goes to\n"
+    assert (done.returncode, done.stderr.decode()) == (1, told)
 
 
 def test_output_into_a_pipe_has_no_colours() -> None:
