@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ class BuildOom(Fault):
         twin["build_oom"] = self.is_on
 
 
-class _OnGpu(Fault):
+class _OnGpu(Fault, ABC):
     """Something happens to a program while it keeps the GPU busy."""
 
     def program(self, name: str, program: Program, now: Now) -> Program:
@@ -36,9 +37,9 @@ class _OnGpu(Fault):
 
         return lambda context: altered(program(context), change)
 
+    @abstractmethod
     def instead(self, name: str, rest: Busy, now: Now) -> Iterator[Action]:
         """Yields what the program does instead of the rest of what it was about to do."""
-        raise NotImplementedError
 
 
 class EngineHang(_OnGpu):

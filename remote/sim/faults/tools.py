@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -16,7 +17,7 @@ _NVPMODEL_FAILED = 255
 _SETS = {"-m", "--mode"}
 
 
-class _Tegrastats(Fault):
+class _Tegrastats(Fault, ABC):
     """Something is wrong with the outputs of tegrastats."""
 
     def program(self, name: str, program: Program, now: Now) -> Program:
@@ -24,9 +25,9 @@ class _Tegrastats(Fault):
             return program
         return lambda context: altered(program(context), self.change(now))
 
+    @abstractmethod
     def change(self, now: Now) -> Callable[[Action], Iterator[Action]]:
         """Returns what makes of the actions of one started tegrastats what they are with the fault."""
-        raise NotImplementedError
 
 
 class TegrastatsDies(_Tegrastats):
