@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["edgeperf.testing"]
 
-_PYTEST = (
-    "import faulthandler, sys, pytest; faulthandler.dump_traceback_later(45, exit=True); sys.exit(pytest.main())"
-)
+_PYTEST = "import faulthandler, sys, pytest; faulthandler.dump_traceback_later(45, exit=True); sys.exit(pytest.main())"
 """Where it hangs, it says where, and ends."""
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +89,23 @@ def test_the_command_is_ready_for_a_command_line(jetson_board: JetsonBoard) -> N
     words = [*jetson_board.serve("nano").command, "true"]
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
     assert "only starts the programs" in ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+def test_with_a_shell_any_command_runs_on_the_board(jetson_board: JetsonBoard) -> None:
+    from tests.remote.sim_root import missing  # is skipped where there is no FUSE
+
+    if missing():
+        pytest.skip(missing())
+    board = jetson_board.serve("nano", shell=True)
+    ran = subprocess.run(
+        [*board.command, "cat /proc/device-tree/model; tegrastats | head -n 1"],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    model, line = ran.stdout.split("\0")
+    assert model.startswith("NVIDIA Jetson Nano")
+    assert "GR3D_FREQ" in line
+    assert not ran.stderr
 
 
 def test_a_server_ends_with_its_test(tmp_path: Path) -> None:
