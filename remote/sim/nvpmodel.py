@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 
 from remote.sim.kernel.power_mode import CONF, STATUS, Conf, mask_of, parse, settings
 from remote.sim.process import Action, Context, Err, Out, answered
 
+_ATTACHED = re.compile(r"^-m(\d+)$")
 _FAILED = 255  # assumed: the tool's code for whatever went wrong
 
 
 def nvpmodel(context: Context) -> Generator[Action, None, int]:
     """``-q``, ``-q --verbose``, ``-p --verbose``, ``-m ID``; what takes a reboot is refused, as there is none."""
-    words = [{"--query": "-q", "--parse": "-p", "--mode": "-m"}.get(word, word) for word in context.argv[1:]]
+    short = {"--query": "-q", "--parse": "-p", "--mode": "-m"}
+    words = [short.get(word, word) for given in context.argv[1:] for word in _ATTACHED.sub(r"-m \1", given).split(" ")]
     verbose = "--verbose" in words
     try:
         conf = parse(context.read(CONF))

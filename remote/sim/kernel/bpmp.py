@@ -1,7 +1,8 @@
 """Clocks behind the boot and power management processor (Tegra186 and later), and the power mode's cap on the memory's.
 
-A rate that is written holds until the kernel asks for another one: in the twin as soon as time passes (assumed), for
-good while ``mrq_rate_locked`` keeps the kernel's requests away. Nothing goes over the cap.
+A rate that is written holds until the kernel asks for another one: in the twin half a second later (assumed: so that
+a script's next line can lock it), for good while ``mrq_rate_locked`` keeps the kernel's requests away. Nothing goes
+over the cap.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ class Cap(Part):
         return {self._path: Node(lambda: f"{self.hz}\n", self._set, private=True)}
 
 
+_KEPT_S = 0.5
+
+
 class BpmpClock(Part):
     """One clock. ``free`` gives its rate while nobody holds it."""
 
@@ -52,7 +56,8 @@ class BpmpClock(Part):
 
     def held_hz(self) -> int | None:
         """Returns the rate at which the clock is held, None while the kernel sets it."""
-        return self.capped(self.rate_hz) if self.locked or self.written_s == self._now() else None
+        held = self.locked or 0.0 <= self._now() - self.written_s < _KEPT_S
+        return self.capped(self.rate_hz) if held else None
 
     def _set_rate(self, text: str) -> None:
         self.rate_hz = round_up(self.table, whole(text))

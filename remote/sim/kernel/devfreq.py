@@ -25,6 +25,11 @@ def round_down(table: Sequence[int], hz: float) -> int:
     return next((point for point in reversed(table) if point <= hz), table[0])
 
 
+def nearest(table: Sequence[int], hz: float) -> int:
+    """Returns the operating point that is closest to ``hz``."""
+    return min(table, key=lambda point: abs(point - hz))
+
+
 class Devfreq(Part):
     """Limits and governor of a clock with operating points ``table``, in the ``folders`` of ``places``."""
 

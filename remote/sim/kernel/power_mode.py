@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote.sim.kernel.cpu import CPU
-from remote.sim.kernel.devfreq import round_down, round_up
+from remote.sim.kernel.devfreq import nearest
 from remote.sim.kernel.node import Node, Part, Tree, fail, fixed, whole
 
 CONF = "/etc/nvpmodel.conf"
@@ -102,7 +102,7 @@ def _rounded(name: str, value: str, paths: Mapping[str, str], read: Callable[[st
     table = sorted(int(word) for word in read(paths["FREQ_TABLE"]).split())
     if int(value) < 0:
         return str(table[-1])
-    return str((round_down if name.startswith("CPU") else round_up)(table, int(value)))
+    return str(nearest(table, int(value)))
 
 
 def mask_of(conf: Conf, mode: Mode) -> tuple[str, int] | None:
