@@ -86,7 +86,8 @@ class Machine:
 
     def _add_sensors(self) -> None:
         tree, twin = self.kernel.tree, self.twin
-        tree.add(board.memory_nodes(int(twin["memory_bytes"]), lambda: int(twin["memory_bytes"]) - self.free_bytes()))
+        total_bytes = int(twin["memory_bytes"])
+        tree.add(board.memory_nodes(total_bytes, lambda: total_bytes - self.free_bytes(), twin["swap_share"]))
         tree.add(board.time_nodes(self._now, self._core_seconds))
         tree.add(board.thermal_zones(twin["zones"], float(twin["zone_step_c"]), self._temperature))
         sensors = Monitors(twin, self.seed, self.probe, self._now, self._watts)

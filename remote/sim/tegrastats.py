@@ -94,11 +94,12 @@ class _Look:
             found.append(round(100 * busy / max(1, busy + idle)) if online else None)
         return found
 
-    def memory(self, swap: str = "") -> str:
-        """Returns what is in use of the memory."""
+    def memory(self, iram: str = "", *, swap: bool = True) -> str:
+        """Returns what is in use of the memory, and of the swap: nothing."""
         rows = {line.split(":")[0]: int(line.split()[1]) for line in self.context.read("/proc/meminfo").splitlines()}
         total, free = rows["MemTotal"] // 1024, rows["MemFree"] // 1024
-        return f"RAM {total - free}/{total}MB (lfb {free // 8}x4MB){swap}"
+        swapped = f" SWAP 0/{rows['SwapTotal'] // 1024}MB (cached 0MB)" if swap else ""
+        return f"RAM {total - free}/{total}MB (lfb {free // 8}x4MB){swapped}{iram}"
 
     def cores(self) -> str:
         """Returns load and rate of each core."""
@@ -130,7 +131,9 @@ class _Look:
 
     def _zones(self) -> Iterator[tuple[str, float]]:
         short = {"PMIC-Die": "PMIC", "thermal-fan-est": "thermal"}
-        for n, (name, _) in enumerate(self.twin["zones"]):
+        numbers = {name: n for n, (name, _) in enumerate(self.twin["zones"])}
+        for name in self.twin.get("zones_shown", numbers):
+            n = numbers[name]
             text = self._try(f"/sys/class/thermal/thermal_zone{n}/temp")
             shown = short.get(name) or name.removesuffix("-therm").removesuffix("-thermal").removesuffix("_tegra")
             if text or self.options.get("shows_off"):
@@ -148,7 +151,7 @@ class _Look:
 
     def date(self) -> str:
         """Returns the board's local time."""
-        return time.strftime("%m-%d-%Y %H:%M:%S ", time.gmtime(float(self.twin["wall_s"]) + self.context.now()))
+        return time.strftime("%m-%d-%Y %H:%M:%S ", time.gmtime(self.context.wall()))
 
     def ape(self) -> str:
         """Returns the clock of the audio processor."""
@@ -163,14 +166,14 @@ def _mhz(hz: float) -> int:
 def _line_r23(look: _Look) -> str:
     cores = ",".join(f"{percent or 0}%" for percent in look.percents())
     return (
-        f"{look.memory(' SWAP 0/0MB (cached 0MB)')} cpu [{cores}]@{_mhz(look.context.clocks().cpu_hz)}"
+        f"{look.memory()} cpu [{cores}]@{_mhz(look.context.clocks().cpu_hz)}"
         f"{look.emc('EMC')} AVP 0%@12 VDE 0"
         f" GR3D {look.gpu_percent()}%@{look.gpu_mhz()} EDP limit {look.options['edp_limit_mhz']}"
     )
 
 
 def _line_r28(look: _Look) -> str:
-    line = look.memory(" SWAP 0/0MB (cached 0MB)") + look.cores()
+    line = look.memory() + look.cores()
     if look.root:
         line += f"{look.emc()} GR3D_FREQ {look.gpu_percent()}%@{look.gpu_mhz()}{look.ape()}"
     return line + look.temperatures() + look.rails()
@@ -186,7 +189,7 @@ def _line_r32(look: _Look) -> str:
 
 
 def _line_r35(look: _Look) -> str:
-    line = look.date() + look.memory(" SWAP 0/0MB (cached 0MB)") + look.cores()
+    line = look.date() + look.memory() + look.cores()
     clusters = ["GR3D_FREQ", "GR3D2_FREQ"][: int(look.options["clusters"])]
     if not look.root:
         shown = "".join(f" {name} {look.gpu_percent()}%" for name in clusters)
@@ -197,7 +200,7 @@ def _line_r35(look: _Look) -> str:
 
 
 def _line_r36(look: _Look) -> str:
-    line = look.date() + look.memory(" SWAP 0/0MB (cached 0MB)") + look.cores()
+    line = look.date() + look.memory() + look.cores()
     if not look.root:
         return f"{line} GR3D_FREQ {look.gpu_percent()}%{look.temperatures()}{look.rails('mW')}"
     line += f"{look.emc()} GR3D_FREQ {look.gpu_percent()}%@{_clusters(look)}{_units(look)}"
@@ -205,7 +208,7 @@ def _line_r36(look: _Look) -> str:
 
 
 def _line_r38(look: _Look) -> str:
-    line = look.date() + look.memory() + look.cores()
+    line = look.date() + look.memory(swap=False) + look.cores()
     if not look.root:
         return f"{line}{look.temperatures()}{look.rails('mW')}"
     line += f"{look.emc()} GR3D_FREQ @{_clusters(look)}{_units(look)}"

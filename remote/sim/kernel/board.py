@@ -142,13 +142,14 @@ def traffic_nodes(traffic_khz: Callable[[], int]) -> dict[str, Node]:
 _LARGEST_BLOCK_BYTES = 4 << 20  # 1024 pages of 4 KiB, MAX_ORDER of Linux on arm64
 
 
-def memory_nodes(total_bytes: int, used_bytes: Callable[[], int]) -> dict[str, Node]:
-    """Returns /proc/meminfo and /proc/buddyinfo: nothing is cached or fragmented (assumed), and there is no swap."""
+def memory_nodes(total_bytes: int, used_bytes: Callable[[], int], swap_share: float) -> dict[str, Node]:
+    """Returns /proc/meminfo and /proc/buddyinfo: nothing is cached, fragmented or swapped (assumed)."""
 
     def text() -> str:
         free_bytes = total_bytes - used_bytes()
         rows = {"MemTotal:": total_bytes, "MemFree:": free_bytes, "MemAvailable:": free_bytes}
-        rows |= dict.fromkeys(("Buffers:", "Cached:", "SwapCached:", "SwapTotal:", "SwapFree:", "SReclaimable:"), 0)
+        rows |= dict.fromkeys(("Buffers:", "Cached:", "SwapCached:", "SReclaimable:"), 0)
+        rows |= dict.fromkeys(("SwapTotal:", "SwapFree:"), round(total_bytes * swap_share))
         return "".join(f"{name:16}{size // 1024:8d} kB\n" for name, size in rows.items())
 
     def buddies() -> str:

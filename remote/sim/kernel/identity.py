@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import re
 import uuid
@@ -10,8 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from remote.sim.kernel.cpu import Cores
-from remote.sim.kernel.node import Node, Part, below, fixed
+from remote.sim.kernel.node import Node, Part, below, fail, fixed
 
+_CODENAMES = {
+    "14.04": "trusty", "16.04": "xenial", "18.04": "bionic", "20.04": "focal", "22.04": "jammy", "24.04": "noble"
+}  # fmt: skip
 _DEVICE_TREE = "/proc/device-tree"
 _FIRMWARE = "/sys/firmware/devicetree/base"  # since Linux 3.14; what lay below /proc before is a link to it
 
@@ -54,11 +58,13 @@ class Identity(Part):
         """Returns the identifying files."""
         twin = self._twin
         ubuntu = str(twin["ubuntu"])
+        code = _CODENAMES[ubuntu]
         texts = {
             "/etc/nv_tegra_release": f"{twin['nv_tegra_release']}\n",
             "/etc/os-release": f'NAME="Ubuntu"\nVERSION="{ubuntu} LTS"\nID=ubuntu\nID_LIKE=debian\n'
-            f'PRETTY_NAME="Ubuntu {ubuntu} LTS"\nVERSION_ID="{ubuntu}"\n',
-            "/etc/lsb-release": f"DISTRIB_ID=Ubuntu\nDISTRIB_RELEASE={ubuntu}\n"
+            f'PRETTY_NAME="Ubuntu {ubuntu} LTS"\nVERSION_ID="{ubuntu}"\n'
+            f"VERSION_CODENAME={code}\nUBUNTU_CODENAME={code}\n",
+            "/etc/lsb-release": f"DISTRIB_ID=Ubuntu\nDISTRIB_RELEASE={ubuntu}\nDISTRIB_CODENAME={code}\n"
             f'DISTRIB_DESCRIPTION="Ubuntu {ubuntu} LTS"\n',
             "/etc/fstab": "/dev/root / ext4 defaults 0 1\n",
             "/sys/devices/soc0/machine": f"{twin['machine']}\n",
@@ -78,6 +84,10 @@ class Identity(Part):
         return {path: fixed(text) for path, text in texts.items()} | {
             **self._device_tree(),
             "/proc/cpuinfo": Node(self._cpuinfo),
+            "/proc/sys/vm/drop_caches": Node(
+                lambda: "0\n", lambda text: None if text.strip() in ("1", "2", "3") else fail(errno.EINVAL)
+            ),
+            "/proc/sys/vm/swappiness": fixed("60\n"),
             "/proc/sys/kernel/random/boot_id": Node(lambda: f"{self.boot_id}\n"),
         }
 
@@ -105,7 +115,7 @@ def _packages(twin: Mapping[str, Any]) -> str:
     }
     return "".join(
         f"Package: {name}\nStatus: install ok installed\nPriority: optional\nSection: metapackages\n"
-        f"Maintainer: NVIDIA Corporation\nArchitecture: all\nVersion: {version}\nDescription: {name} of the board\n\n"
+        f"Maintainer: NVIDIA Corporation\nArchitecture: all\nVersion: {version}\nDescription: from NVIDIA\n\n"
         for name, version in versions.items()
     )
 

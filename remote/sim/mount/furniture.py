@@ -98,8 +98,8 @@ def _programs(names: Sequence[str], python: str, board: LiveBoard) -> dict[str, 
 def _texts() -> dict[str, tuple[str, int]]:
     """Returns the small files of /etc."""
     texts = {
-        "passwd": "root:x:0:0:root:/root:/bin/sh\nnvidia:x:1000:1000:nvidia:/home/nvidia:/bin/sh\n"
-        "ubuntu:x:1001:1001:ubuntu:/home/ubuntu:/bin/sh\n"
+        "passwd": "root:x:0:0:root:/root:/bin/bash\nnvidia:x:1000:1000:nvidia:/home/nvidia:/bin/bash\n"
+        "ubuntu:x:1001:1001:ubuntu:/home/ubuntu:/bin/bash\n"
         "nobody:x:65534:65534:nobody:/:/bin/false\n",
         "group": "root:x:0:\nsudo:x:27:nvidia\nvideo:x:44:nvidia\nnvidia:x:1000:\nubuntu:x:1001:\nnogroup:x:65534:\n",
         "apt/sources.list": "",

@@ -62,8 +62,14 @@ def ask(message: dict[str, object], fds: Sequence[int]) -> int:
     """Asks the board for something; returns the exit code that it tells."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(SOCKET)
+        got: list[int] = []
+
+        def passed(number: int, _: object) -> None:
+            got.append(number)
+            line.sendall(json.dumps({"signal": number}).encode() + b"\n")
+
         for number in _SIGNALS:
-            signal.signal(number, lambda got, _: line.sendall(json.dumps({"signal": got}).encode() + b"\n"))
+            signal.signal(number, passed)
         socket.send_fds(line, [json.dumps(message).encode() + b"\n"], list(fds))
         for answer in line.makefile("rb"):
             told = json.loads(answer)
@@ -71,6 +77,9 @@ def ask(message: dict[str, object], fds: Sequence[int]) -> int:
             while data:
                 data = data[os.write(told["to"], data) :]
             if "code" in told:
+                if got and told["code"] == 128 + signal.SIGINT:  # it died of it, and so does this
+                    signal.signal(got[0], signal.SIG_DFL)
+                    os.kill(os.getpid(), got[0])
                 return int(told["code"])
             done = {"typed": typed(line)} if "asks" in told else {"taken": 1}
             if done != {"typed": None}:
