@@ -49,7 +49,8 @@ class Line:
         """Takes what the host sent, b"" when it is gone."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
-            with suppress(ValueError, LookupError, TypeError):  # the program will say what is wrong with it
+            # The program will say what is wrong with it.
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
                 request = json.loads(line)
                 if request["verb"] not in _UNANSWERED:
                     self._asked.add(request["id"])

@@ -6,13 +6,15 @@ so it does while a measurement waits for a host that it has lost.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from remote import boards
 from remote.errors import HostError
@@ -46,11 +48,15 @@ class LiveBoard:
         self.machine = self._kept.machine
         self.machine.happen()  # whoever connects meets what is wrong from the start
         self.real = host.speed == "1"
-        """Whether its time is real, and passes by itself."""
+        """Whether its time is real, and passes by itself; its calendar is this machine's then."""
+        if self.real:
+            self.machine.wall_step_s += time.time() - self.machine.wall_s
         self._clock = TwinSystem(self.machine, "root")
         self._lines: list[Line] = []
         self._residents: list[Resident] = []
-        self._closing = False
+        self._closing = self._closed = False
+        self._over = threading.Event()
+        self._asked: set[Future[Any]] = set()
         self._awake_s = self._passed_s = time.monotonic()
         self._save_s: float | None = None
         self._thread = threading.Thread(target=self._live, name=f"twin {host.text}", daemon=True)
@@ -63,17 +69,32 @@ class LiveBoard:
         self._inbox.put(act)
 
     def ask(self, act: Callable[[], _Answer]) -> Future[_Answer]:
-        """Has something done on the board's thread; returns what will hold its result or what it raised."""
+        """Has something done on the board's thread; returns what will hold its result or what it raised.
+
+        That is HostError where the board has ended.
+        """
         answer: Future[_Answer] = Future()
 
         def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return  # nobody waits for it any more
             try:
                 answer.set_result(act())
             except BaseException as error:
                 answer.set_exception(error)
 
+        self._asked.add(answer)
+        answer.add_done_callback(self._asked.discard)
         self.post(run)
+        if self._over.is_set():
+            self._give_up()
         return answer
+
+    def _give_up(self) -> None:
+        """Tells those who still wait for an answer that there will be none."""
+        for answer in list(self._asked):
+            with suppress(InvalidStateError):
+                answer.set_exception(HostError("the simulated board has ended", "start it again"))
 
     def call(self, act: Callable[[], _Answer]) -> _Answer:
         """Returns what a function gives on the board's thread; raises what it raises."""
@@ -81,9 +102,14 @@ class LiveBoard:
 
     def close(self) -> None:
         """Ends the programs, which put back what they hold, and saves the state where that was asked for."""
-        if self._thread.is_alive():
-            self.call(self._stop)
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            with suppress(HostError):  # it has ended by itself
+                self.call(self._stop)
             self._thread.join()
+        finally:
             self._kept.close()
 
     # On the board's thread
@@ -110,11 +136,20 @@ class LiveBoard:
         return self._lines[-1]
 
     def _stop(self) -> None:
-        for resident in self._residents:
-            resident.end()
-        self._closing = True
+        try:
+            for resident in self._residents:
+                resident.end()
+        finally:
+            self._closing = True
 
     def _live(self) -> None:
+        try:
+            self._go_round()
+        finally:
+            self._over.set()
+            self._give_up()
+
+    def _go_round(self) -> None:
         while not self._closing:
             busy = [line for line in self._lines if line.waits]
             if busy:
@@ -146,7 +181,10 @@ class LiveBoard:
         """Lets time pass on the board."""
         until_s = self.machine.now_s + seconds
         while self.machine.now_s < until_s and not self._closing:
+            before_s, boots = self.machine.now_s, self.machine.boots
             self.machine.wait(self._clock, [], until_s)
+            if (before_s, boots) == (self.machine.now_s, self.machine.boots):
+                return  # asked for in the middle of somebody else's wait, where time passes already
 
     def _sleep(self, seconds: float) -> None:
         """Lets real time pass, in which others may ask for something."""
@@ -159,7 +197,10 @@ class LiveBoard:
         with suppress(Empty):
             act = self._inbox.get(timeout=patience_s) if patience_s > 0 else self._inbox.get_nowait()
             while True:
-                act()
+                try:
+                    act()
+                except Exception:  # it is of one host; the others' board lives on
+                    traceback.print_exc(file=sys.stderr)
                 if self._save_s is None:
                     self._save_s = time.monotonic() + _SAVE_S
                 act = self._inbox.get_nowait()

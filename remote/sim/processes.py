@@ -69,6 +69,7 @@ class SimProcess:
         self._busy_since_s = machine.now_s
         self._machine = machine
         self._code = 0
+        self._mistake: Exception | None = None
         self.name = argv[0]
         self._context = ProcessContext(machine, self, argv, env, stdin, user, disk)
         self._run: Generator[Action, None, int] = program(self._context)
@@ -99,7 +100,10 @@ class SimProcess:
         except Died as died:
             self._end(died.code)
         except OSError as error:
-            self.stderr.feed(f"{self.name}: {error.filename or ''}: {error.strerror}\n".encode())
+            self.stderr.feed(f"{self.name}: {error.filename or ''}: {error.strerror}\n".encode("utf-8", "replace"))
+            self._end(1)
+        except Exception as error:  # of the program itself: for whoever started it, not for who happens to wait
+            self._mistake = error
             self._end(1)
         if activity != self.activity:
             self._machine.settle()
@@ -125,7 +129,9 @@ class SimProcess:
         self.stderr.feed(b"")
 
     def exit_code(self) -> int | None:
-        """Returns the code once both outputs have ended, -N for signal N."""
+        """Returns the code once both outputs have ended, -N for signal N. Raises what a mistake in the program did."""
+        if self._mistake is not None:
+            raise self._mistake
         return self._code
 
     def answer(self, text: str) -> None:

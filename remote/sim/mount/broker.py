@@ -6,6 +6,7 @@ to out here, only handed to a process in there.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -50,15 +51,24 @@ class Broker:
         threading.Thread(target=self._accept, name="broker", daemon=True).start()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
+        while True:
+            try:
                 line, _ = self._listener.accept()
+            except OSError as error:
+                if error.errno in (errno.EINVAL, errno.EBADF):  # closed
+                    return
+                time.sleep(_LOOK_S)  # too many open files, for now
+                continue
+            try:
                 threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+            except RuntimeError:  # too many threads, for now
+                line.close()
 
     def _answer(self, line: socket.socket) -> None:
         fds: list[int] = []
         try:
-            with line, suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # whatever they send
+            # Whatever they send. RuntimeError: JSON that is nested too deeply.
+            with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError):
                 data, fds, _, _ = socket.recv_fds(line, _MOST_BYTES, 3)
                 while data and not data.endswith(b"\n") and len(data) < _MOST_BYTES:
                     data += line.recv(_MOST_BYTES)
@@ -75,8 +85,11 @@ class Broker:
                     else:
                         self._start(line, self._root.words(str(request["user"]), folder, words), fds)
         finally:
+            with suppress(OSError):  # or it stays open as long as `Signals` listens to it, and who asked waits
+                line.shutdown(socket.SHUT_RDWR)
             for fd in fds:
                 os.close(fd)
+            line.close()
 
     def _start(self, line: socket.socket, command: Sequence[str], fds: Sequence[int]) -> None:
         """Runs a command with the caller's files, and sends it the signals that the caller gets."""
@@ -101,8 +114,7 @@ class Session:
         try:
             process = board.call(lambda: board.machine.spawn(argv, env, TYPED, self._user, self._disk))
         except OSError as error:
-            _say(self._line, {"to": 2, "text": f"{argv[0]}: {error.strerror}\n"})
-            _say(self._line, {"code": 127})
+            _say(self._line, {"to": 2, "text": f"{argv[0]}: {error.strerror}\n", "code": 127})
             return
         boots = board.machine.boots
         signals = Signals(self._line, lambda number: board.post(lambda: _end(process, number)))
@@ -121,7 +133,11 @@ class Session:
                     board.call(partial(process.answer, signals.typed))
                 if board.real and not ended:
                     time.sleep(_LOOK_S)
-            code = process.exit_code() if ended else -signal.SIGKILL
+            try:
+                code = process.exit_code() if ended else -signal.SIGKILL
+            except Exception as error:  # a mistake in the program
+                _say(self._line, {"to": 2, "text": f"{argv[0]}: {type(error).__name__}: {error}\n", "code": 1})
+                return
             _say(self._line, {"code": 128 - code if code is not None and code < 0 else code})
         finally:
             signals.forget()
@@ -165,7 +181,7 @@ class Signals:
         self._over = True
 
     def _listen(self) -> None:
-        with suppress(OSError, ValueError, LookupError, TypeError), self._line.makefile("rb") as lines:
+        with suppress(Exception), self._line.makefile("rb") as lines:  # whatever they send
             for text in lines:
                 message = json.loads(text)
                 if "signal" in message:

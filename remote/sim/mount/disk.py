@@ -18,6 +18,8 @@ from remote.sim.files import Files
 from remote.sim.kernel.node import fail
 
 _PATIENCE_S = 2.0
+_LONGEST_BYTES = 1 << 16
+"""Of a question: what the first process in a root takes at once."""
 
 
 class Opener:
@@ -33,7 +35,10 @@ class Opener:
         """Returns the answer to a question; an open file is its number."""
         with self._lock:
             self._number += 1
-            self._control.send(json.dumps([self._number, what, user, *words]).encode())
+            question = json.dumps([self._number, what, user, *words]).encode()
+            if len(question) > _LONGEST_BYTES:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            self._control.send(question)
             while True:
                 data, fds, _, _ = socket.recv_fds(self._control, 1 << 18, 1)  # raises TimeoutError, which is an OSError
                 number, code, answer = json.loads(data) if data else (self._number, errno.EIO, None)

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import itertools
 import os
+import signal
 import stat
 import sys
 import threading
@@ -79,6 +80,13 @@ class Files:
             os.stat(name, dir_fd=self.forward, follow_symlinks=False)
             return name
         return ""
+
+    def init(self, path: str) -> None:
+        """Gives the signals back that libfuse has taken from this process: they would end the files alone."""
+        libc = ctypes.CDLL(None)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                libc.signal(number, None)
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
         """Returns what lies at a path."""

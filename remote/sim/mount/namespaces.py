@@ -155,6 +155,8 @@ def _attend(control: socket.socket) -> None:
             answer = _FILES[what](*words)
         except OSError as error:
             code = error.errno or errno.EIO
+        except ValueError:  # a name with a null byte, or with characters that no name can have
+            code = errno.EINVAL
         _libc.setfsuid(0)
         _libc.setfsgid(0)
         if what in ("load", "save") and answer is not None:
@@ -261,7 +263,7 @@ def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
         os.close(handle)
     watched = {signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    alone = not _has_terminal()
+    alone = not has_terminal()
     child = os.fork()
     if child == 0:
         try:
@@ -269,9 +271,9 @@ def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
                 os.setsid()
             _become(user, single)
             _go(folder, user)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())  # now what came meanwhile ends it, without a traceback
             _exec(command, _environment(user))
         except OSError as error:
             os.write(2, f"edgeperf: {error.filename or command[0]}: {error.strerror}\n".encode())
@@ -284,10 +286,13 @@ def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
         elif found.si_code <= 0:  # sent by a process; what a terminal sends goes to the command as well
-            (os.killpg if alone else os.kill)(child, found.si_signo)
+            try:
+                (os.killpg if alone else os.kill)(child, found.si_signo)
+            except ProcessLookupError:  # it has no group of its own yet: it gets the signal once it can end by it
+                os.kill(child, found.si_signo)
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
     """Says whether a terminal sends its signals to this process and those that it starts."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
@@ -318,6 +323,8 @@ def _become(user: str, single: bool) -> None:
     _done(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     _keep_off_terminal()
     _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid():  # who waits is outside of the namespace, and 0: it has ended before that
+        os._exit(127)
 
 
 def _keep_off_terminal() -> None:
@@ -364,7 +371,7 @@ def _go(folder: str, user: str) -> None:
 
 def _environment(user: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    own = {"PATH": _PATH, "HOME": _HOMES[user], "USER": user, "LOGNAME": user, "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
+    own = {"PATH": _PATH, "HOME": _HOMES[user], "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
     return {**kept, **own}
 
 

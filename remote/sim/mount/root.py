@@ -47,25 +47,37 @@ class Root:
 
         What they start has the caller's stdin, stdout and stderr, and ends with the exit code of what it ran.
         """
-        bash = os.path.exists("/bin/bash")
-        shell = ("/bin/bash", "-l") if bash else ("/bin/sh", "-l")
-        return self.words(user, "", shell if line is None else ("/bin/sh", "-c", line))
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        return self.words(user, "", (shell, "-l") if line is None else (shell, "-c", line))
 
     def words(self, user: str, folder: str, words: Sequence[str]) -> tuple[str, ...]:
         """Returns the words that start a command in it in a folder, "" for the user's home."""
         return (sys.executable, "-ESs", str(_PROGRAM), "enter", str(self.pid), user, folder, *words)
 
     def run(self, words: Sequence[str]) -> int:
-        """Runs words that `command` or `words` gave; returns the exit code. Ctrl-C is theirs. For the main thread."""
-        with subprocess.Popen(words) as process:
-            kept = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                kept[number] = signal.signal(number, lambda got, _: process.send_signal(got))
-            try:
+        """Runs words that `command` or `words` gave; returns the exit code. Ctrl-C is theirs. For the main thread.
+
+        So are the signals that this process gets.
+        """
+        started: list[subprocess.Popen[bytes]] = []
+        early: list[int] = []  # signals that come before it is there
+        terminal = namespaces.has_terminal()
+
+        def pass_on(number: int, frame: object) -> None:
+            if number in (signal.SIGTERM, signal.SIGHUP) or not terminal:  # which sends the others to them too
+                started[0].send_signal(number) if started else early.append(number)
+
+        taken = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+        kept = {number: signal.signal(number, pass_on) for number in taken}
+        try:
+            with subprocess.Popen(words) as process:
+                started.append(process)
+                for number in early:
+                    process.send_signal(number)
                 code = process.wait()
-            finally:
-                for number, handler in kept.items():
-                    signal.signal(number, handler)
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
         return code if code >= 0 else 128 - code
 
     def is_root(self, uid: int, pid: int) -> bool:
@@ -94,7 +106,13 @@ def rooted(board: LiveBoard, binds: Iterable[tuple[Path, str]] = ()) -> Iterator
     maker = [sys.executable, "-ESs", str(_PROGRAM), "make", str(theirs.fileno())]
     # What is in the environment out here is nobody's business in there.
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    with ours, subprocess.Popen(maker, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=kept) as process:
+    with (
+        ours,
+        # In a session of its own, where a terminal's Ctrl-C does not reach it: it ends with `ours`.
+        subprocess.Popen(
+            maker, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=kept, start_new_session=True
+        ) as process,
+    ):
         theirs.close()
         ours.settimeout(_START_S)
         try:

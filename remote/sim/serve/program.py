@@ -65,6 +65,7 @@ class ProgramSession(asyncssh.SSHServerSession[bytes]):
         self._loop = asyncio.get_running_loop()
         self._asked_until_s = time.monotonic() + _PATIENCE_S
         self._asks = False
+        self._gone = False
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = chan
@@ -98,6 +99,7 @@ class ProgramSession(asyncssh.SSHServerSession[bytes]):
         return True  # the program may still have something to say
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
         self._tell_line(lambda line: line.hear(b""))
         self._tell_line(lambda line: line.pause(False))
 
@@ -128,6 +130,8 @@ class ProgramSession(asyncssh.SSHServerSession[bytes]):
 
     def _pick_up(self) -> None:
         """Takes the host to the program that waits for it. The board may notice a cut after the host does."""
+        if self._gone:
+            return  # or the program would take it for there, and wait for it forever
         self._line = self._board.pick_up(self._order.options.get("--to", ""), *self._ends())
         if self._line is None and time.monotonic() < self._asked_until_s:
             self._soon(self._loop.call_later, _LOOK_S, self._board.post, self._pick_up)

@@ -140,8 +140,13 @@ async def _ended(
     finally:
         for task in (heard, gone, said):
             task.cancel()
-        if not code.done():
-            await _hang_up(child, code)
+        try:
+            if not code.done():
+                await _hang_up(child, code)
+        finally:
+            if child.returncode is None:
+                _signal(child.pid, signal.SIGKILL)
+            vars(child)["_transport"].close()  # or its streams stay open as long as somebody else has them
 
 
 async def _hang_up(child: asyncio.subprocess.Process, code: asyncio.Task[int]) -> None:
@@ -149,7 +154,8 @@ async def _hang_up(child: asyncio.subprocess.Process, code: asyncio.Task[int]) -
     _signal(child.pid, signal.SIGHUP)
     await asyncio.wait([code], timeout=_HANGUP_S)
     _signal(child.pid, signal.SIGKILL)
-    await code
+    await asyncio.wait([code], timeout=_HANGUP_S)  # longer, where something else has its streams open still
+    code.cancel()
 
 
 def _copies(*pairs: tuple[asyncio.StreamReader, asyncssh.SSHWriter[bytes]]) -> asyncio.Task[None]:
