@@ -62,6 +62,7 @@ from edgeperf.options import (
 from edgeperf.spans import celsius, span
 from edgeperf.spans import rail_rate as parse_rail_rate
 from edgeperf.ui import Ui
+from remote import interrupts
 from remote.errors import EdgeperfError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -290,6 +291,7 @@ app.command("exec", context_settings={"allow_interspersed_args": False})(exec_co
 
 def main() -> None:
     """Runs edgeperf and exits with the code of what happened: see the README."""
+    interrupts.interrupt_when_ended()
     gc.set_threshold(_UNCOLLECTED)
     code = run()
     gc.freeze()  # what is left goes with the process: looking through it first takes as long as a request
@@ -305,7 +307,7 @@ def run(arguments: list[str] | None = None) -> int:
     except typer.TyperException as error:
         return _wrong_usage(error)
     except (KeyboardInterrupt, typer.Abort, Interrupted):
-        print("interrupted", file=sys.stderr)
+        Ui().note("interrupted")
         return 130
     except EdgeperfError as error:
         Ui().error(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ import typer
 
 from edgeperf.options import QuietOption
 from edgeperf.ui import Ui
+from remote import interrupts
 from remote.errors import HostError, UsageError
 
 if TYPE_CHECKING:
@@ -56,12 +56,10 @@ def serve(
     except ImportError as error:
         raise HostError(f"`sim serve` needs {error.name}", "install it: pip install 'edgeperf[sim]'") from error
     folder = config.cache_folder() / "sim"
-    for name in ("SIGTERM", "SIGHUP"):  # a script's `kill`, or a terminal that is closed, ends it as Ctrl-C does
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.default_int_handler)
     rooted = _rooted() if shell else None
     known = server.public_keys(keys)
     with (
+        interrupts.interrupted_once(),
         suppress(KeyboardInterrupt),
         server.serving(twins, programs(), known, folder, address=address, port=port, rooted=rooted) as served,
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from remote.errors import EdgeperfError
 
@@ -34,33 +34,33 @@ class Ui:
     def passed(self, text: str, *, aside: bool) -> None:
         """Passes on a line that a command on a board printed; ``aside`` goes beside the result, to stderr."""
         if aside:
-            print(text, file=sys.stderr, flush=True)
+            _aside(text)
         else:
             self.result(text)
 
     def note(self, text: str) -> None:
         """Tells something that may be left out."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            _aside(text)
 
     def warn(self, text: str) -> None:
         """Tells something that must not be missed."""
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        _aside(f"warning: {text}")
 
     def error(self, error: EdgeperfError) -> None:
         """Tells what went wrong, where, and what to do next."""
         first, *rest = str(error).splitlines() or [type(error).__name__]
-        print("\n".join([f"error: {first}", *(f"  {line}" for line in rest)]), file=sys.stderr, flush=True)
+        _aside("\n".join([f"error: {first}", *(f"  {line}" for line in rest)]))
 
     def confirm(self, question: str) -> bool:
         """Asks yes or no on the terminal; no answer is a no."""
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        _aside(f"{question} [y/N] ", end="")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def progress(self, name: str, there: int, size: int) -> None:
         """Shows how much of a file is on the board, in one line of a terminal."""
         end = "\n" if there >= size else ""
-        print(f"\r{name}: {there / size:4.0%}", end=end, file=sys.stderr, flush=True)
+        _aside(f"\r{name}: {there / size:4.0%}", end=end)
 
     @contextmanager
     def live(self) -> Iterator[Callable[[str], None]]:
@@ -85,6 +85,12 @@ class Ui:
         else:
             self.note(f"{text} ...")
             yield
+
+
+def _aside(text: str, end: str = "\n") -> None:
+    """Prints to stderr; where that is not there any more, as with a terminal that is closed, the work goes on."""
+    with suppress(OSError):
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

@@ -51,13 +51,17 @@ def saved(path: Path) -> Any:
     return record
 
 
-@pytest.mark.parametrize("group", [True, False], ids=["from a terminal", "to the one process"])
-def test_ctrl_c_ends_a_real_run_with_130_and_keeps_what_was_measured(tmp_path: Path, group: bool) -> None:
+@pytest.mark.parametrize(
+    ("number", "group"),
+    [(signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGHUP, True)],
+    ids=["Ctrl-C", "kill -INT", "kill", "closed terminal"],
+)
+def test_what_ends_a_real_run_gives_130_and_keeps_what_was_measured(tmp_path: Path, number: int, group: bool) -> None:
     model, out = tiny_model(tmp_path / "tiny.onnx"), tmp_path / "result.json"
     before = nodes("local")
     run = Running(str(model), "--host", "local", "--warmup", "0", "--duration", "60", "--idle", "0", "--out", str(out))
     run.under_way(for_s=1.5)
-    code, err = run.signalled(signal.SIGINT, group)
+    code, err = run.signalled(number, group)
     assert code == 130
     assert "Traceback" not in err
     record = saved(out)
@@ -66,7 +70,8 @@ def test_ctrl_c_ends_a_real_run_with_130_and_keeps_what_was_measured(tmp_path: P
     assert nodes("local") == before
 
 
-def test_ctrl_c_ends_a_simulated_run_with_130_and_puts_the_clocks_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_a_simulated_run_gives_130_and_puts_the_clocks_back(tmp_path: Path, number: int) -> None:
     host = f"sim:tx1@r32.7,state={tmp_path / 'twin.json'}"
     out = tmp_path / "result.json"
     assert edgeperf("build", "alexnet", "--host", host).code == 0
@@ -74,7 +79,7 @@ def test_ctrl_c_ends_a_simulated_run_with_130_and_puts_the_clocks_back(tmp_path:
     words = ("--warmup", "0", "--duration", "60", "--idle", "0", "--out", str(out), "--profile", "efficient")
     run = Running("alexnet", "--host", f"{host},speed=1", *words)
     run.under_way(for_s=1.0)
-    code, err = run.signalled(signal.SIGINT)
+    code, err = run.signalled(number)
     assert code == 130
     assert "Traceback" not in err
     saved(out)

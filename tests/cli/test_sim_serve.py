@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -274,3 +275,15 @@ def test_a_command_of_another_version_is_no_program_of_this_one() -> None:
         assert order_of(line.replace(digest, "0" * 64)) is None
         assert order_of(line + " && reboot") is None
     assert order_of("'") is None
+
+
+@POSIX
+def test_signals_that_come_while_it_ends_do_not_keep_it_from_saving(tmp_path: Path) -> None:
+    twins.welcome(Path.home())
+    state = tmp_path / "twin.json"
+    with serving_command("nano", "--state", str(state)) as (process, _):
+        for _ in range(20):  # a terminal that is closed sends two
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.001)
+        assert process.wait(30) == 0
+    assert state.exists()
