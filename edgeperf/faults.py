@@ -97,7 +97,9 @@ def _fault(table: Mapping[str, object], where: str) -> str:
             raise UsageError(f"{where}: {key} is missing", _ALLOWED)
     name = table["name"]
     if not isinstance(name, str) or name not in FAULTS:
-        raise UsageError(f"{where}: name: {name!r} is not a fault of a simulated board", ", ".join(FAULTS))
+        raise UsageError(
+            f"{where}: name: {name!r} is not a fault of a simulated board", "`edgeperf sim faults` lists them"
+        )
     times = [_time(table[key], f"{where}: {key}") if key in table else "" for key in ("start", "for")]
     argument = _argument(table["argument"], FAULTS[name].words, where) if "argument" in table else ""
     return f"{name}@{':'.join([*times, argument])}".rstrip(":")

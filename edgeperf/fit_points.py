@@ -71,7 +71,13 @@ def files(names: Sequence[str], folder: Path) -> list[str]:
         elif Path(name).is_file():
             meant = [name]
         else:
-            meant = sorted(glob.glob(name, recursive=True)) or [str(store.find(folder, name).path)]
+            meant = sorted(glob.glob(name, recursive=True))
+            if not meant and "/" in name:
+                raise UsageError(
+                    f"{name}: there is no result, file or folder of that name",
+                    "name results, or folders that hold some",
+                )
+            meant = meant or [str(store.find(folder, name).path)]
         if not meant:
             raise UsageError(f"{name}: there is no result in this folder", "results are files that end with .json")
         found += meant

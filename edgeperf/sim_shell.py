@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from edgeperf.options import QuietOption
 from edgeperf.ui import Ui
+from remote import interrupts
 from remote.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,11 +74,8 @@ def mount(
     quiet: QuietOption = False,
 ) -> None:
     """Has a simulated board's kernel files below a folder until Ctrl-C: DIR/sys, DIR/proc, DIR/etc."""
-    for name in ("SIGTERM", "SIGHUP"):  # a script's `kill`, or a terminal that is closed, ends it as Ctrl-C does
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.default_int_handler)
     ui = Ui(quiet)
-    with _board(board, speed) as live, suppress(KeyboardInterrupt):
+    with interrupts.interrupted_once(), _board(board, speed) as live, suppress(KeyboardInterrupt):
         from remote.sim.mount import mounted
 
         with mounted(live, folder) as there:
@@ -112,9 +109,17 @@ def _bind(text: str) -> tuple[Path, str]:
     if not folder.is_dir():
         raise UsageError(f"--bind {text}: there is no folder {here}", "name a folder, or two as in --bind tools:/opt")
     place = there or str(folder)
-    if not place.startswith("/") or ".." in Path(place).parts or place.split("/")[1] in ("", "proc", "sys", "usr"):
+    if not place.startswith("/") or ".." in Path(place).parts or not _is_free(place):
         raise UsageError(f"--bind {text}: nothing can lie at {place}", "name another place: --bind DIR:/opt/tools")
     return folder, place
+
+
+def _is_free(place: str) -> bool:
+    """Says whether a folder can be put there: the board has nothing of its own in it, nor the current folder."""
+    parts = Path(place).parts
+    if parts[1:2] in ((), ("mnt",)) or place.startswith("//"):
+        return False
+    return parts[:2] not in _BOARDS_OWN or (parts[1] in ("etc", "run", "dev") and len(parts) > 2)
 
 
 def _here() -> Path | None:

@@ -66,7 +66,9 @@ def read(name: str, base_of: Callable[[str], Table | None]) -> tuple[str, Table]
     try:
         data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: {error}", "correct it, or make it anew with `edgeperf sim fit`") from error
+        raise UsageError(
+            f"{file}: {error}", "correct it, or remove it and make it anew with `edgeperf sim fit`"
+        ) from error
     base = data.pop("inherits", None)
     tables = base_of(base) if isinstance(base, str) else None
     if tables is None:

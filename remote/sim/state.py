@@ -95,6 +95,8 @@ class StateFile:
 
     def __init__(self, path: Path, machine: Machine) -> None:
         self._path, self._machine = path, machine
+        if path.exists() and not path.is_file():
+            raise UsageError(f"state={path} is no file", "name a file in a folder that you may write to")
         try:
             self._fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -122,11 +124,11 @@ class StateFile:
     def _restore(self) -> None:
         path, machine = self._path, self._machine
         try:
-            text = path.read_text("utf-8")
+            text = path.read_bytes()
         except FileNotFoundError:
             return
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"state={path} cannot be read: {error}", "name another file") from error
+        except OSError as error:
+            raise UsageError(f"state={path} cannot be read: {error.strerror}", "name another file") from error
         try:
             saved: dict[str, Any] = json.loads(text)
             kept = (saved["schema"], saved["board"], saved["release"])

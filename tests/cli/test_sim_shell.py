@@ -84,32 +84,40 @@ def test_files_that_the_command_names_are_seen_wherever_they_lie(tmp_path: Path)
     assert private.stdout.startswith("said\n")
 
 
-def test_a_signal_ends_the_command_and_the_board(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "group"), [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGINT, True)])
+def test_a_signal_ends_the_command_and_the_board(tmp_path: Path, number: signal.Signals, group: bool) -> None:
     if missing():
         pytest.skip(missing())
     words = (*EDGEPERF, "sim", "shell", "tx1", "--", "sh", "-c", "echo there; sleep 1000")
     around = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    with subprocess.Popen(words, cwd=tmp_path, env=around, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=around, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "there\n"
-        process.terminate()
-        assert process.wait(20) == 128 + signal.SIGTERM
+        (os.killpg if group else os.kill)(process.pid, number)  # to all of a group, as a terminal sends Ctrl-C
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (128 + number, "")
 
 
-def test_a_signal_unmounts_and_ends_well(tmp_path: Path) -> None:
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_signal_unmounts_and_ends_well(tmp_path: Path, renamed: bool) -> None:
     if missing():
         pytest.skip(missing())
-    (tmp_path / "board").mkdir()
+    here, there = tmp_path / "here", tmp_path / ("there" if renamed else "here")
+    (here / "board").mkdir(parents=True)
     words = (*EDGEPERF, "sim", "mount", "nano", "board")
     around = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    with subprocess.Popen(words, cwd=tmp_path, env=around, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, cwd=here, env=around, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("mounted below board")
-        assert (tmp_path / "board/etc/nv_tegra_release").exists()
+        here.rename(there)
+        assert (there / "board/etc/nv_tegra_release").exists()
         process.terminate()
         assert process.wait(20) == 0
         assert process.stderr.read() == "unmounted\n"
-    assert list((tmp_path / "board").iterdir()) == []
+    assert list((there / "board").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -119,6 +127,12 @@ def test_a_signal_unmounts_and_ends_well(tmp_path: Path) -> None:
         (("shell", "tx1", "--bind", "/no/such/folder"), "there is no folder"),
         (("shell", "tx1", "--bind", "/usr:/sys/x"), "nothing can lie at"),
         (("shell", "tx1", "--bind", "/usr:/opt/../etc"), "nothing can lie at"),
+        (("shell", "tx1", "--bind", "/usr:/etc"), "nothing can lie at"),
+        (("shell", "tx1", "--bind", "/usr:/mnt/x"), "nothing can lie at"),
+        (("shell", "tx1,state=."), "state=. is no file"),
+        (("shell", "tx1,state=/dev/full"), "state=/dev/full is no file"),
+        (("shell", "tx1,fault=throtle@1s"), "did you mean throttle?"),
+        (("shell", "tx1,fault=throttle"), "say when: throttle@30s"),
         (("shell", "tx1", "--speed", "2"), "speed"),
         (("shell", "no-such-board"), "no-such-board"),
         (("mount", "tx1", "no/such/folder"), "no such folder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from math import inf, isfinite, nan
 
 from remote.errors import UsageError
@@ -58,9 +59,14 @@ def parse(text: str) -> Fault:
     match = _SPEC.fullmatch(text)
     kind = FAULTS.get(match["name"]) if match else None
     if match is None or kind is None:
-        raise UsageError(
-            f"fault={text} is not a fault of a simulated board", f"NAME@START[:FOR[:ARGUMENT]]; {', '.join(FAULTS)}"
-        )
+        name = text.partition("@")[0]
+        hint = "a fault is NAME@START[:FOR[:ARGUMENT]]; `edgeperf sim faults` lists the names"
+        near = get_close_matches(name, FAULTS, 1)
+        if name in FAULTS:
+            hint = f"say when: {name}@30s; {hint}"
+        elif near:
+            hint = f"did you mean {near[0]}? {hint}"
+        raise UsageError(f"fault={text} is not a fault of a simulated board", hint)
     start_s = _seconds(text, match["start"])
     stop_s = start_s + _seconds(text, match["span"]) if match["span"] else inf
     return kind(start_s, stop_s, _argument(text, kind, match["argument"]) if match["argument"] else kind.usual)

@@ -16,9 +16,10 @@ from remote.sim.live import LiveBoard
 from remote.sim.mount import fuse
 
 _START_S = 10.0
+_END_S = 1.0
 _LOOK_S = 0.01
-_UNMOUNT = 'read -r _; exec "$1" -u -z "$2" 2>/dev/null'
-"""Waits for the end of its stdin, which comes even when edgeperf is killed."""
+_UNMOUNT = 'read -r _; exec "$1" -u -z "$(readlink /proc/self/fd/$2)" 2>/dev/null'
+"""Waits for the end of its stdin, which comes even when edgeperf is killed. A folder above may be renamed by then."""
 
 
 @contextmanager
@@ -35,8 +36,10 @@ def mounted(board: LiveBoard, folder: Path) -> Iterator[Callable[[float], bool]]
     _check(folder)
     files = fuse.Files(board, (os.getuid(), os.getgid()))
     files.is_root = lambda uid, pid: True
-    unmounting = ["sh", "-c", _UNMOUNT, "sh", unmount, str(folder.absolute())]
-    watcher = subprocess.Popen(unmounting, stdin=subprocess.PIPE, start_new_session=True)
+    below = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    unmounting = ["sh", "-c", _UNMOUNT, "sh", unmount, str(below)]
+    watcher = subprocess.Popen(unmounting, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[below])
+    os.close(below)
     over = fuse.serve(files, str(folder))
 
     def there(seconds: float) -> bool:
@@ -53,7 +56,7 @@ def mounted(board: LiveBoard, folder: Path) -> Iterator[Callable[[float], bool]]
         if over.is_set():
             watcher.kill()
         watcher.communicate()
-        over.wait(_START_S)
+        over.wait(_END_S)  # longer only where somebody has files of it open still: they get ENOTCONN when edgeperf ends
 
 
 def _why() -> str:
