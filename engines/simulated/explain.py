@@ -10,7 +10,7 @@ from engines.cost import Precision
 from engines.network import Network
 from engines.simulated.bounds import bounds
 from engines.simulated.groups import groups, no_gain
-from engines.simulated.work import Flavour, works
+from engines.simulated.work import Flavour, from_ampere, works
 from remote.sim.physics import Clocks, Gpu, LayerTime, TimeConstants, layer_time, record
 
 FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
@@ -35,7 +35,8 @@ def explain(
     gpu, pace = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"][constants])
 
     def times(of: Precision) -> list[LayerTime]:
-        return [layer_time(work, clocks, gpu, pace) for work in works(network, batch, of, flavour)]
+        layers = works(network, batch, of, flavour, curves=from_ampere(twin))
+        return [layer_time(work, clocks, gpu, pace) for work in layers]
 
     def seconds(of: Precision) -> dict[str, float]:
         return {time.name: time.seconds for time in times(of)}

@@ -1,8 +1,8 @@
 """Fits the simulated boards' constants to published measurements: ``python -m engines.simulated.fit``.
 
-Prints the constants, and the error of every row twice: with all rows fitted, and without the row, or without all rows
-of its network on that board. Least squares of the logarithm of time, in which no source counts for more than a dozen
-rows; of the relative error of power, whose constants may not be negative.
+Prints the constants, and the error of every row twice: with all rows fitted, and without the row, without all rows of
+its network on that board, or without its set. Least squares of the logarithm of time, in which no source counts for
+more than a dozen rows; of the relative error of power, whose constants may not be negative.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Table:
     after: str = ""
 
 
-_SHARED = {"fp16_efficiency": (0.8, 1.0), "bandwidth_efficiency": (0.55, 0.85), "launch_s": (3e-5, 1.0)}
+_TENSOR = {"fp16_efficiency": (0.8, 1.0), "bandwidth_efficiency": (0.55, 0.85)}
+_SHARED = {**_TENSOR, "launch_s": (3e-5, 1.0)}
 _BOTH = {"fp32_efficiency": (0.7, 1.0), **_SHARED}
 _OUTPUT = {"macs_per_output": (60.0, 1e4)}
 TABLES: Mapping[str, Table] = {
@@ -63,6 +64,7 @@ TABLES: Mapping[str, Table] = {
     "tensorrt-pascal": Table("tx2", "tensorrt", _BOTH, "tensorrt-maxwell"),
     "tensorrt-volta": Table("agx-xavier", "tensorrt", _SHARED, "tensorrt-pascal"),
     "tensorrt-ampere": Table("agx-orin", "tensorrt", _SHARED, "tensorrt-volta"),
+    "tensorrt-blackwell": Table("agx-thor", "tensorrt", _TENSOR, "tensorrt-ampere"),
 }
 """What is fitted. A GPU's generation that follows another one keeps most of what is known of that."""
 
@@ -116,8 +118,8 @@ class Stacked:
 
 
 def _part(rows: Sequence[Row], precision: str) -> tuple[Work, Clocks, Gpu, NDArray[np.int64]] | None:
-    mine = [(n, row) for n, row in enumerate(rows) if row.precision == precision]
-    layers = [(n, row, tiled(work, row.gpu)) for n, row in mine for work in row.works()]
+    pairs = ((n, row, work) for n, row in enumerate(rows) for work in row.works() if work.precision == precision)
+    layers = [(n, row, tiled(work, row.gpu)) for n, row, work in pairs]
     if not layers:
         return None
 

@@ -12,11 +12,9 @@ from math import prod
 from typing import Any
 
 from engines.cost import BYTES_PER_NUMBER, Precision
-from engines.network import Conv, FullyConnected, Network
-from engines.simulated.work import works
+from engines.network import Conv, Network
+from engines.simulated.work import FUSED, from_ampere, in_tf32, works
 from remote.sim.physics import Activity, Clocks, Gpu, LayerTime, TimeConstants, activity, layer_time, record
-
-_AMPERE = 8.0
 
 
 @dataclass(frozen=True)
@@ -91,23 +89,23 @@ class Physics:
         if mode.cuda_graph:
             constants = replace(constants, launch_s=constants.launch_s * self._costs.graph_launch)
         self.constants = constants
-        self._works = works(engine.network, engine.batch, engine.precision, "tensorrt")
-        speeds = self._layer_speeds(float(twin["gpu"]["sm"]) >= _AMPERE)
+        ampere = from_ampere(twin)
+        self._works = works(engine.network, engine.batch, engine.precision, "tensorrt", curves=ampere)
+        self._tf32 = engine.tf32 and engine.precision == "fp32" and ampere
+        if self._tf32:
+            self._works = in_tf32(self._works, self._costs.tf32_share)
+        speeds = self._layer_speeds()
         self.works = tuple(replace(w, flops=w.flops / speed) for w, speed in zip(self._works, speeds, strict=True))
         shapes = engine.network.shapes(engine.batch)
         copied = [[prod(shapes[name]) * BYTES_PER_NUMBER["fp32"] for name in names] for names in _ends(engine.network)]
         self._in_bytes, self._out_bytes = map(sum, copied)
 
-    def _layer_speeds(self, ampere: bool) -> tuple[float, ...]:
+    def _layer_speeds(self) -> tuple[float, ...]:
         """Returns how fast the arithmetic of each layer is, relative to the fitted speed."""
         engine, costs = self._engine, self._costs
-        tf32 = engine.tf32 and engine.precision == "fp32" and ampere
-        tf32_speed = max(1.0, self._gpu.fp16_rate * costs.tf32_share)
         slow = engine.workspace_bytes < costs.small_workspace_bytes
         return tuple(
-            engine.speed
-            * (tf32_speed if tf32 and isinstance(layer, Conv | FullyConnected) else 1.0)
-            * (costs.small_workspace_speed if slow and isinstance(layer, Conv) else 1.0)
+            engine.speed * (costs.small_workspace_speed if slow and isinstance(layer, Conv) else 1.0)
             for layer in engine.network.layers
         )
 
@@ -131,6 +129,8 @@ class Physics:
 
     def _activity(self, layers: tuple[LayerTime, ...], alone_s: float, period_s: float) -> Activity:
         load, part = activity(self._works, layers, self._mode.spin), alone_s / period_s
+        if self._tf32:  # nearly all operations are those of products, each as long and as costly as two of FP16
+            load = replace(load, precision="fp16")
         copied = 2 * (self._in_bytes + self._out_bytes) if self._mode.transfers else 0
         return replace(
             load,
@@ -146,7 +146,7 @@ class Physics:
         for layer, work, time in zip(self._engine.network.layers, self._works, batch.layers, strict=True):
             if work.launches:
                 rows.append((layer.name, layer.kind, time.seconds))
-            elif layer.kind in ("ReLU", "BatchNorm") and rows:
+            elif layer.kind in FUSED and rows:
                 name, kind, seconds = rows[-1]
                 rows[-1] = (f"{name} + {layer.name}", kind, seconds)
         return rows

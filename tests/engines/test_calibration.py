@@ -110,6 +110,26 @@ def test_three_points_bring_a_slower_board_nearer() -> None:
     assert errors(known.twin, rest)[0] < 0.5 * errors(shipped(), rest)[0]
 
 
+def test_an_orin_s_constants_are_found_from_fp16_and_tf32() -> None:
+    twin = boards.load("orin-nano").twin
+    factors = {"fp16_efficiency": 0.6, "bandwidth_efficiency": 1.5, "launch_s": 1.5}
+    time = {
+        name: value * factors.get(name, 1.0) if name != "source" and name != "l4t" else value
+        for name, value in twin["time"][TABLE].items()
+    }
+    theirs = {**twin, "time": {**twin["time"], TABLE: time}}
+    clocks = Clocks(1_728_000_000, 1_020_000_000, 3_199_000_000, 6)
+    wanted = [
+        asked(network, batch, precision, clocks)
+        for network, batch in (("alexnet", 1), ("alexnet", 32), ("googlenet", 1), ("googlenet", 16))
+        for precision in BOTH
+    ]
+    wanted = [replace(point, engine=replace(point.engine, tf32=True)) for point in wanted]
+    found = fit(measured(theirs, wanted), twin, TABLE)
+    assert {name: values(found)[name] for name in factors} == pytest.approx(factors, rel=0.15)
+    assert values(found)["fp32_efficiency"] == 1.0
+
+
 def test_what_the_results_say_nothing_about_is_kept() -> None:
     only = [asked("alexnet", batch, "fp32") for batch in (16, 32, 64)]
     found = fit(measured(altered(fp32_efficiency=0.7), only), shipped(), TABLE)

@@ -76,6 +76,16 @@ def test_tf32_is_faster_where_there_is_any() -> None:
     assert batch(engine(tf32=True), twin=ORIN).period_s == batch(engine(), twin=ORIN).period_s
 
 
+def test_tf32_and_its_energy_follow_fp16() -> None:
+    time = TWIN["time"]["tensorrt"]  # type: ignore[index]
+    slow = {**ORIN, "time": {"tensorrt": {**time, "fp16_efficiency": time["fp16_efficiency"] / 2}}}
+    loose, half = (batch(engine(precision=name, tf32=True), twin=ORIN) for name in ("fp32", "fp16"))
+    assert batch(engine(precision="fp32", tf32=True), twin=slow).period_s > 1.5 * loose.period_s
+    assert loose.activity.precision == half.activity.precision == "fp16"
+    spent = [one.activity.flops_per_s * one.period_s for one in (loose, half)]
+    assert spent[0] == pytest.approx(2 * spent[1], rel=0.01)
+
+
 @given(st.booleans(), st.booleans(), st.booleans(), st.integers(0, 1), st.sampled_from([1, 4, 32]))
 def test_loads_are_shares_and_no_time_is_lost(spin: bool, copies: bool, graph: bool, ahead: int, size: int) -> None:
     found = batch(engine("googlenet", size), Mode(copies, spin, graph, ahead))

@@ -7,7 +7,9 @@ import pytest
 from engines.cost import cost
 from engines.network import Conv, Dropout, Eltwise, FullyConnected, Input, MatMul, Network, ReLU
 from engines.networks import BUILTIN
-from engines.simulated.work import Flavour, works
+from engines.networks.build import Activation, Builder
+from engines.simulated.work import Flavour, from_ampere, in_tf32, works
+from remote import boards
 from remote.sim.physics import Work
 
 FLAVOURS: tuple[Flavour, ...] = ("caffe", "tensorrt")
@@ -117,3 +119,54 @@ def test_a_product_of_two_computed_tensors_is_a_product_too() -> None:
     network = Network("n", (Input("a", (4, 6)), Input("b", (6, 5))), (MatMul("m", ("a", "b")),), ("m",))
     (work,) = works(network, 2, "fp32", "tensorrt")
     assert (work.rows, work.columns, work.outputs) == (5, 8, 2 * 4 * 5)
+
+
+def convolution(activation: Activation) -> Network:
+    """A convolution with an activation, for a batch of one."""
+    net = Builder(1, 16, activation)
+    return net.network("n", net.conv("data", 32, 3))
+
+
+@pytest.mark.parametrize(
+    ("activation", "before", "from_ampere_on"),
+    [("relu", 1, 1), ("relu6", 1, 1), ("leaky", 1, 1), ("silu", 3, 1), ("mish", 4, 1)],
+)
+def test_tensorrt_computes_an_activation_within_the_convolution_and_curves_from_ampere_on(
+    activation: Activation, before: int, from_ampere_on: int
+) -> None:
+    network = convolution(activation)
+    for curves, launches in ((False, before), (True, from_ampere_on)):
+        rows = works(network, 1, "fp16", "tensorrt", curves=curves)
+        assert sum(row.launches for row in rows) == launches
+    assert sum(row.launches for row in works(network, 1, "fp16", "caffe")) == len(network.layers)
+
+
+def test_what_weighs_channels_is_a_pass_of_its_own() -> None:
+    net = Builder(1, 16, "relu")
+    made = net.conv("data", 32, 3)
+    weights = net.other("Sigmoid", net.conv(net.mean(made), 32, activation=""))
+    network = net.network("n", net.combine("mul", made, weights))
+    rows = {row.name: row.launches for row in works(network, 1, "fp16", "tensorrt", curves=True)}
+    assert rows[network.outputs[0]] == 1
+    assert rows[weights] == 0
+
+
+def test_a_normalisation_that_follows_no_convolution_takes_its_activation_along() -> None:
+    net = Builder(1, 16, "relu")
+    network = net.network("n", net.norm(net.concat("data", "data")))
+    assert [row.launches for row in works(network, 1, "fp16", "tensorrt")] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("board", "late"), [("tx1", False), ("agx-xavier", False), ("orin-nx", True), ("agx-thor", True)]
+)
+def test_orin_and_thor_are_of_ampere_s_generation_or_later(board: str, late: bool) -> None:
+    assert from_ampere(boards.load(board).twin) == late
+
+
+def test_tf32_is_fp16_at_its_share_of_the_rate_with_the_bytes_of_fp32() -> None:
+    plain = works(BUILTIN["alexnet"](), 4, "fp32", "tensorrt")
+    for before, after in zip(plain, in_tf32(plain, 0.5), strict=True):
+        product = before.outputs > 0
+        assert (after.precision, after.flops) == (("fp16", 2 * before.flops) if product else ("fp32", before.flops))
+        assert after.bytes == before.bytes
