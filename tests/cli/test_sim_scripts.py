@@ -21,6 +21,7 @@ from remote import boards
 from remote.sim.mount import rooted
 from tests.cli.command import edgeperf
 from tests.remote.sim_root import live, missing
+from tests.remote.sim_uname import unanswered
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 BOARDS = [(board, release) for board in boards.twins() for release in boards.load(board).releases]
@@ -48,6 +49,29 @@ except nvpmodel.Command.CommandException:
 shown = jetson_clocks.Command(["jetson_clocks", "--show"])(timeout=20)
 found["locked"] = jetson_clocks.jetson_clocks_alive(jetson_clocks.decode_show_message(shown), found)
 print(json.dumps(found))
+"""
+
+JTOP_CLIENT = """
+import json, os
+from jtop import jtop
+
+service = jtop(interval=10)  # the first answer comes at once, and is waited for three times that long
+service.start()
+told = [service.board["platform"], service.board["hardware"]["L4T"], service.power["tot"]["power"]]
+print(json.dumps([*told, service.stats["jetson_clocks"], len(service.cpu["cpu"])]), flush=True)
+os._exit(0)  # its threads would wait for the next one
+"""
+# The service wants a group, and a folder to write to beside Python's own, in /usr/local.
+JTOP_SERVICE = f"""
+echo jtop:x:1000:root >> /etc/group
+mkdir /tmp/python
+ln -s "$(python3 -c 'import sys; print(sys.base_prefix)')/lib" /tmp/python/lib
+export PYTHONHOME=/tmp/python PYTHONPATH={SITE}
+JTOP_SERVICE=1 timeout 50 python3 -m jtop > /tmp/log 2>&1 &
+until grep -q "service ready" /tmp/log; do kill -0 $! || {{ cat /tmp/log; exit 1; }}; sleep 0.1; done
+jetson_clocks
+timeout 40 python3 - || {{ cat /tmp/log; exit 1; }}
+kill $!
 """
 
 
@@ -242,3 +266,25 @@ def test_jetson_stats_knows_board_rails_and_clocks(board: str, release: str, wan
         assert now["name"] in names
     assert (found["locked"], locked["locked"]) == (False, True)
     assert locked["gpu"][gpu]["freq"]["cur"] == locked["gpu"][gpu]["freq"]["max"]
+
+
+@pytest.mark.skipif(JTOP is None, reason="needs jetson-stats 4.3.2 (pip install jetson-stats)")
+@pytest.mark.parametrize(
+    ("board", "release", "l4t", "kernel"),
+    [
+        ("tx1", "r32.7", "32.7.1", "4.9.253-tegra"),
+        ("xavier-nx", "r35.4", "35.4.1", "5.10.120-tegra"),
+        ("orin-nx", "r36.4", "36.4.3", "5.15.148-tegra"),
+    ],
+)
+def test_the_service_of_jtop_takes_this_for_a_board_and_tells_its_clients(
+    board: str, release: str, l4t: str, kernel: str
+) -> None:
+    if unanswered():
+        pytest.skip(unanswered())
+    with _shell(f"{board}@{release},speed=1", site=True) as run:
+        told = run("bash", "-c", JTOP_SERVICE, stdin=JTOP_CLIENT).splitlines()[-1]
+    platform, said, power_mw, locked, cores = json.loads(told)
+    assert (platform["Machine"], platform["Release"], said) == ("aarch64", kernel, l4t)
+    assert 1000 < power_mw < 20_000
+    assert (locked, cores) == ("ON", boards.load(board).twin["cores"])

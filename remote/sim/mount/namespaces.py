@@ -25,6 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+if __name__ != "__main__":
+    from remote.sim.mount import uname
+else:  # a program by itself finds what lies beside it, and no edgeperf
+    import uname  # type: ignore[import-not-found, no-redef]
+
 FUSE, PROC, NEW = "/.twin", "/.proc", "/tmp"
 """Where in the new root the twin's files and the real procfs lie; over which folder the new root is put together."""
 USERS = {"root": 0, "nvidia": 1000}
@@ -131,6 +136,7 @@ def make(control: socket.socket) -> None:
     os.read(told, 1)  # until its number was told: what it says itself comes after that
     os.close(told)
     _settle(wanted["hostname"])
+    uname.answer(wanted["uname"], PROC)
     folder = os.open(PROC, os.O_RDONLY | os.O_DIRECTORY)
     _tell(control, {"step": "ready"}, [listener.fileno(), folder])
     listener.close()
@@ -247,15 +253,8 @@ def _loopback() -> None:
 
 def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
     """Runs a command in the namespaces of process ``pid`` as ``user``; returns its exit code."""
-    kinds = (
-        ("user", _NEWUSER),
-        ("mnt", _NEWNS),
-        ("pid", _NEWPID),
-        ("net", _NEWNET),
-        ("ipc", _NEWIPC),
-        ("uts", _NEWUTS),
-    )
-    handles = [(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
+    kinds = {"user": _NEWUSER, "mnt": _NEWNS, "pid": _NEWPID, "net": _NEWNET, "ipc": _NEWIPC, "uts": _NEWUTS}
+    handles = [(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds.items()]
     with open(f"/proc/{pid}/uid_map") as file:
         single = len(file.readlines()) == 1
     for handle, kind in handles:
@@ -269,7 +268,9 @@ def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
         try:
             if alone:
                 os.setsid()
+            asked = uname.reach()
             _become(user, single)
+            uname.ask(asked)
             _go(folder, user)
             for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_DFL)

@@ -116,7 +116,7 @@ def rooted(board: LiveBoard, binds: Iterable[tuple[Path, str]] = ()) -> Iterator
         theirs.close()
         ours.settimeout(_START_S)
         try:
-            wanted = furniture(board, binds, single=len(users) == 1)
+            wanted = furniture(board, binds, single=len(users) == 1) | {"uname": board.call(lambda: _uname(board))}
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
             ours.send(json.dumps(wanted).encode())
             yield from _made(board, ours, process.pid, users)
@@ -146,6 +146,14 @@ def _made(board: LiveBoard, control: socket.socket, maker: int, users: tuple[tup
             control.close()
             over.wait(_START_S)
             os.close(files.forward)
+
+
+def _uname(board: LiveBoard) -> dict[str, str]:
+    """Returns what the board's kernel says of itself, by the fields of struct new_utsname."""
+    machine = board.machine
+    release = machine.read("/proc/sys/kernel/osrelease", "root").strip()
+    version = machine.read("/proc/version", "root").strip()
+    return {"release": release, "version": version[version.index("#") :], "machine": "aarch64"}
 
 
 def _users() -> tuple[tuple[int, str], ...]:
