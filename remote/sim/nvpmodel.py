@@ -2,41 +2,77 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 
 from remote.sim.kernel.power_mode import CONF, STATUS, Conf, mask_of, parse, settings
 from remote.sim.process import Action, Context, Err, Out, answered
 
-_ATTACHED = re.compile(r"^-m(\d+)$")
+_ATTACHED = re.compile(r"(-[mfd])([^-].*)$")
 _FAILED = 255  # assumed: the tool's code for whatever went wrong
+_SHORT = {"--query": "-q", "--parse": "-p", "--mode": "-m", "--conf": "-f", "--help": "-h", "--fan": "-d"}
+_FAN_PROFILES = ("quiet", "cool")
+_USAGE = """Nvidia Power Model Tool Version 1.1.2
+Usage:
+nvpmodel [-h --help] [--verbose] [-q --query] [-p --parse] [-m --mode <mode>] [-f --conf <file>] [-d <fan profile>]
+-h, --help:         print this help
+--verbose:          print more
+-p, --parse:        parse the config file only, best with --verbose
+-m, --mode <mode>:  switch to the mode that has this ID in the config file
+-f, --conf <file>:  another config file; alone: switch to its default mode
+-d <fan profile>:   quiet or cool
+-q, --query:        tell the current mode
+"""
 
 
 def nvpmodel(context: Context) -> Generator[Action, None, int]:
-    """``-q``, ``-q --verbose``, ``-p --verbose``, ``-m ID``; what takes a reboot is refused, as there is none."""
-    short = {"--query": "-q", "--parse": "-p", "--mode": "-m"}
-    words = [short.get(word, word) for given in context.argv[1:] for word in _ATTACHED.sub(r"-m \1", given).split(" ")]
+    """``-q``, ``-p``, each with ``--verbose``, ``-m ID``, ``-f CONF``, ``-d PROFILE``, ``-h``.
+
+    What takes a reboot is refused, as there is none. A fan profile is accepted, without effect (assumed for boards
+    whose fan has a service of its own).
+    """
+    parts = [(found.groups() if (found := _ATTACHED.match(word)) else (word,)) for word in context.argv[1:]]
+    words = [_SHORT.get(word, word) for part in parts for word in part]
     verbose = "--verbose" in words
+    if "-h" in words:
+        yield Out(_USAGE)
+        return 0
+    path = _after("-f", words) or CONF
     try:
-        conf = parse(context.read(CONF))
-    except OSError:
-        yield Out(f"NVPM ERROR: Error opening {CONF}: 2\n")
+        conf = parse(context.read(path))
+    except OSError as error:
+        yield Out(f"NVPM ERROR: Error opening {path}: {error.errno or errno.EIO}\n")
+        return _FAILED
+    except (ValueError, KeyError):
+        yield Out(f"NVPM ERROR: failed to parse {path}\n")
         return _FAILED
     if "-p" in words:
-        yield Out("".join(f"NVPM VERB: {line}\n" for line in _described(conf)) if verbose else "")
+        yield Out("".join(f"NVPM VERB: {line}\n" for line in _described(conf, path)) if verbose else "")
         return 0
     if "-m" in words:
-        number = words[words.index("-m") + 1 :][:1]
-        return (yield from _set(context, conf, number[0] if number else ""))
+        return (yield from _set(context, conf, _after("-m", words)))
     if "-q" in words:
         return (yield from _query(context, conf, verbose))
-    yield Out("Usage: nvpmodel [-q [--verbose]] [-p [--verbose]] [-m <id>]\n")
+    if "-d" in words:
+        known = _after("-d", words) in _FAN_PROFILES
+        yield Out("" if known else f"NVPM ERROR: invalid fan profile {_after('-d', words)}\n")
+        return 0 if known else _FAILED
+    if path != CONF:
+        return (yield from _set(context, conf, str(conf.default)))
+    yield Out(_USAGE)
     return _FAILED
 
 
-def _described(conf: Conf) -> Iterator[str]:
-    yield f"Config file: {CONF}"
-    yield f"parsing done for {CONF}"
+def _after(option: str, words: list[str]) -> str:
+    """Returns the word after an option, "" without one."""
+    return next(iter(words[words.index(option) + 1 :]), "") if option in words else ""
+
+
+def _described(conf: Conf, path: str) -> Iterator[str]:
+    yield f"Config file: {path}"
+    yield f"parsing done for {path}"
     for name, param in conf.params.items():
         yield f"PARAM: TYPE={param.kind} NAME={name}"
         yield from (f"{key} {path}" for key, path in param.paths.items())
@@ -74,6 +110,9 @@ def _query(context: Context, conf: Conf, verbose: bool) -> Generator[Action, Non
                 yield Out(f"NVPM ERROR: failed to read PARAM {name}: ARG {key}: PATH {path}\n")
                 return _FAILED
     number = _current(context)
+    if number not in conf.modes:
+        yield Out(f"NVPM ERROR: the config file has no power mode {number}\n")
+        return _FAILED
     if verbose:
         yield Out("".join(f"NVPM VERB: {row}\n" for row in rows))
     yield Out(f"NV Power Mode: {conf.modes[number].name}\n{number}\n")
@@ -103,5 +142,6 @@ def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, i
             yield Err(f"NVPM ERROR: Error writing {text} to {path}: {error.errno}\n")
     if failed:
         return _FAILED
-    context.write(STATUS, f"pmode:{mode.number:04d}")
+    with suppress(OSError):  # a mode that only another conf has is set, but not kept
+        context.write(STATUS, f"pmode:{mode.number:04d}")
     return 0

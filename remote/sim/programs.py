@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from remote.sim.fancontrol import nvfancontrol, systemctl
+from remote.sim.cuda_tools import nvcc, nvidia_smi
+from remote.sim.fancontrol import nvfancontrol
 from remote.sim.jetson_clocks import jetson_clocks, name_of
 from remote.sim.nvpmodel import nvpmodel
 from remote.sim.process import Action, Context, Err, Out, Program, Sleep
+from remote.sim.services import service, systemctl
 from remote.sim.tegrastats import tegrastats
 
 
@@ -72,8 +74,55 @@ def arch(context: Context) -> Generator[Action, None, int]:
     return 0
 
 
+_CPU = "/sys/devices/system/cpu"
+
+
+def _numbers(text: str) -> list[int]:
+    """Returns the numbers of a list of cores such as ``0-3,5``."""
+    parts = [part.partition("-") for part in text.strip().split(",")]
+    return [n for first, _, last in parts for n in range(int(first), int(last or first) + 1)]
+
+
+def nproc(context: Context) -> Generator[Action, None, int]:
+    """Prints how many cores are on, with ``--all`` how many there are; ``--ignore=N`` leaves some out."""
+    words = context.argv[1:]
+    less = [word.partition("=")[2] for word in words if word.startswith("--ignore=")]
+    if any(word != "--all" and not word.startswith("--ignore=") for word in words) or not all(
+        n.isdigit() for n in less
+    ):
+        yield Err(f"nproc: unknown option {' '.join(words)}\n")
+        return 1
+    cores = len(_numbers(context.read(f"{_CPU}/{'present' if '--all' in words else 'online'}")))
+    yield Out(f"{max(1, cores - sum(map(int, less)))}\n")
+    return 0
+
+
+def lscpu(context: Context) -> Generator[Action, None, int]:
+    """Prints the board's processors, and no more of them than the board's files say."""
+    twin = context.twin
+    present, online = (context.read(f"{_CPU}/{name}").strip() for name in ("present", "online"))
+    off = sorted({*_numbers(present)} - {*_numbers(online)})
+    khz = {name: context.read(f"{_CPU}/cpu0/cpufreq/cpuinfo_{name}_freq") for name in ("max", "min")}
+    rows = {
+        "Architecture": _UNAME["-m"],
+        "Byte Order": "Little Endian",
+        "CPU(s)": f"{len(_numbers(present))}",
+        "On-line CPU(s) list": online,
+        **({"Off-line CPU(s) list": ",".join(map(str, off))} if off else {}),
+        "Thread(s) per core": "1",
+        "Vendor ID": "ARM",  # assumed for those cores that NVIDIA made
+        "Model name": f"{twin['cpu_name']}",
+        **{f"CPU {name} MHz": f"{int(value) / 1000:.4f}" for name, value in khz.items()},
+    }
+    yield Out("".join(f"{name + ':':<21}{text}\n" for name, text in rows.items()))
+    return 0
+
+
 _PROGRAMS: dict[str, Program] = {
     "arch": arch,
+    "lscpu": lscpu,
+    "nproc": nproc,
+    "service": service,
     "true": true,
     "false": false,
     "echo": echo,
@@ -88,7 +137,11 @@ _PROGRAMS: dict[str, Program] = {
 def programs_of(release: str) -> dict[str, Program]:
     """Returns the programs of a release of L4T such as ``r32.7``, by the names that they have there."""
     major = int(release[1:3])
-    services: dict[str, Program] = {"systemctl": systemctl} if major >= 24 else {}  # Ubuntu 14.04 has none
+    some: dict[str, Program] = {"systemctl": systemctl} if major >= 24 else {}  # Ubuntu 14.04 has none
+    if major >= 32:
+        some["nvcc"] = nvcc
+    if major >= 36:
+        some["nvidia-smi"] = nvidia_smi
     if major >= 34:
-        services["nvfancontrol"] = nvfancontrol
-    return {**_PROGRAMS, **services, name_of(release): jetson_clocks}
+        some["nvfancontrol"] = nvfancontrol
+    return {**_PROGRAMS, **some, name_of(release): jetson_clocks}

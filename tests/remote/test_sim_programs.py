@@ -218,7 +218,7 @@ def test_jetson_clocks_leaves_the_fan_unless_asked_from_r32_on() -> None:
     assert _run(new, "nvfancontrol", "-q")[0] == 1
     assert _run(new, "systemctl", "start", "nvfancontrol.service") == (0, "")
     assert "FAN_PROFILE:quiet" in _run(new, "nvfancontrol", "-q")[1]
-    assert _run(new, "systemctl", "stop", "sshd")[0] == 5
+    assert _run(new, "systemctl", "stop", "jtop")[0] == 5
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,10 @@ def test_jetson_clocks_leaves_the_fan_unless_asked_from_r32_on() -> None:
         ),
         ("nano@r32.7", ("status", "jtop"), 4, "Unit jtop.service could not be found.\n"),
         ("nano@r32.7", ("restart", "jtop"), 5, "Failed to restart jtop.service: Unit jtop.service not found.\n"),
-        ("orin-nx@r36.4", ("status", "nvfancontrol"), 0, "nvfancontrol.service\n     Active: active\n"),
+        ("orin-nx@r36.4", ("is-active", "ssh", "sshd.service", "docker", "nvargus-daemon"), 0, "active\n" * 4),
+        ("orin-nx@r36.4", ("is-active", "nvzramconfig"), 3, "inactive\n"),
+        ("orin-nx@r36.4", ("is-enabled", "nvzramconfig"), 0, "enabled\n"),
+        ("tx2@r28.2", ("is-active", "docker", "ssh"), 3, "inactive\nactive\n"),
         ("orin-nx@r36.4", ("daemon-reload",), 0, ""),
         ("orin-nx@r36.4", ("is-system-running",), 0, "running\n"),
         ("tx1@r32.7", ("is-active", "nvpmodel"), 3, "inactive\n"),
@@ -244,6 +247,87 @@ def test_jetson_clocks_leaves_the_fan_unless_asked_from_r32_on() -> None:
 )
 def test_systemctl_ends_with_systemd_s_codes(board: str, words: tuple[str, ...], code: int, said: str) -> None:
     assert _run(_board(board), "systemctl", *words) == (code, said)
+
+
+def test_a_service_stays_as_it_was_set_also_in_a_saved_state() -> None:
+    board, later = _board("orin-nx@r36.4"), _board("orin-nx@r36.4")
+    assert _run(board, "systemctl", "disable", "--now", "docker") == (0, "")
+    assert _run(board, "service", "nvargus-daemon", "stop") == (0, "")
+    later.board.restore(board.board.save())
+    for one in (board, later):
+        assert _run(one, "systemctl", "is-enabled", "docker", "nvargus-daemon") == (1, "disabled\nenabled\n")
+        assert _run(one, "systemctl", "is-active", "docker", "nvargus-daemon") == (3, "inactive\ninactive\n")
+    assert _run(later, "systemctl", "enable", "docker") == (0, "")
+    assert "docker.service                           enabled\n" in _run(later, "systemctl", "list-unit-files")[1]
+    assert " [ + ]  ssh\n" in _run(later, "service", "--status-all")[1]
+    user = _board("orin-nx@r36.4", "nvidia")
+    refused = "Failed to stop ssh.service: Interactive authentication required.\n"
+    assert _run(user, "service", "ssh", "stop") == (1, refused)
+
+
+@pytest.mark.parametrize(
+    ("board", "unit", "lines"),
+    [
+        (
+            "nano@r32.7",
+            "nvargus-daemon",
+            [
+                "● nvargus-daemon.service - Argus daemon",
+                "   Loaded: loaded (/etc/systemd/system/nvargus-daemon.service; enabled; vendor preset: enabled)",
+                "   Active: active (running) since Fri 2017-07-14 02:40:00 UTC; 2min ago",
+            ],
+        ),
+        (
+            "orin-nx@r36.4",
+            "nvzramconfig",
+            [
+                "○ nvzramconfig.service - ZRAM configuration",
+                "     Loaded: loaded (/etc/systemd/system/nvzramconfig.service; enabled; vendor preset: enabled)",
+                "     Active: inactive (dead)",
+            ],
+        ),
+    ],
+)
+def test_the_status_of_a_service_has_the_form_of_the_board_s_systemd(board: str, unit: str, lines: list[str]) -> None:
+    assert _run(_board(board), "service", unit, "status")[1].splitlines() == lines
+
+
+def test_nproc_and_lscpu_count_the_board_s_cores() -> None:
+    board = _board("orin-nx@r36.4")
+    board.board.write("/sys/devices/system/cpu/cpu7/online", "0", "root")
+    assert [_run(board, "nproc", *words)[1] for words in ((), ("--all",), ("--ignore=3",))] == ["7\n", "8\n", "4\n"]
+    assert _run(board, "nproc", "--help")[0] == 1
+    rows = dict(line.split(":", 1) for line in _run(board, "lscpu")[1].splitlines())
+    assert rows["Architecture"].strip() == "aarch64"
+    assert [rows[name].strip() for name in ("CPU(s)", "On-line CPU(s) list", "Off-line CPU(s) list")] == [
+        "8",
+        "0-6",
+        "7",
+    ]
+
+
+def test_nvpmodel_takes_another_conf() -> None:
+    board = _board("orin-nx@r36.4")
+    conf = board.get("/etc/nvpmodel.conf")
+    board.system.save("/tmp/own.conf", conf.replace("NAME=25W", "NAME=MINE").encode())
+    listed = _run(board, "nvpmodel", "-p", "--verbose", "-f", "/tmp/own.conf")[1]
+    assert "NVPM VERB: Config file: /tmp/own.conf\n" in listed
+    assert "NAME=MINE\n" in listed
+    assert _run(board, "nvpmodel", "-m0") == (0, "")
+    assert _run(board, "nvpmodel", "-f", "/tmp/own.conf") == (0, "")
+    default = conf.rpartition("DEFAULT=")[2].split()[0]
+    assert _run(board, "nvpmodel", "-q")[1].splitlines()[-1] == default
+    assert _run(board, "nvpmodel", "-f", "/nothing", "-q") == (255, "NVPM ERROR: Error opening /nothing: 2\n")
+    board.system.save("/tmp/own.conf", b"< PM_CONFIG DEFAULT >")
+    assert _run(board, "nvpmodel", "--conf", "/tmp/own.conf", "-q")[0] == 255
+
+
+def test_nvpmodel_tells_its_options_and_takes_a_fan_profile() -> None:
+    board = _board("agx-xavier@r35.4")
+    assert _run(board, "nvpmodel", "-h")[0] == 0
+    assert "-f, --conf" in _run(board, "nvpmodel", "--help")[1]
+    assert _run(board, "nvpmodel", "-d", "cool") == (0, "")
+    assert _run(board, "nvpmodel", "-dloud")[0] == 255
 
 
 def test_jetson_clocks_of_r24_waits_for_the_boot_service() -> None:
