@@ -74,6 +74,6 @@ def test_tegrastats_and_date_tell_the_same_time(orin: Shell) -> None:
 
 def test_a_memory_rate_is_locked_by_the_next_line_of_a_script() -> None:
     emc = "/sys/kernel/debug/bpmp/debug/clk/emc"
-    for board in sim_root.shell("tx2@r28.2,speed=1"):
-        locking = f"echo 1331200000 > {emc}/rate; sleep 0.1; echo 1 > {emc}/mrq_rate_locked; sleep 1; cat {emc}/rate"
+    for board in sim_root.shell("tx2@r28.2"):
+        locking = f"echo 1331200000 > {emc}/rate; sleep 1; echo 1 > {emc}/mrq_rate_locked; sleep 5; cat {emc}/rate"
         assert board.run(locking).stdout == "1331200000\n"

@@ -1,6 +1,6 @@
 """Clocks behind the boot and power management processor (Tegra186 and later), and the power mode's cap on the memory's.
 
-A rate that is written holds until the kernel asks for another one: in the twin half a second later (assumed: so that
+A rate that is written holds until the kernel asks for another one: in the twin two seconds later (assumed: so that
 a script's next line can lock it), for good while ``mrq_rate_locked`` keeps the kernel's requests away. Nothing goes
 over the cap.
 """
@@ -30,7 +30,7 @@ class Cap(Part):
         return {self._path: Node(lambda: f"{self.hz}\n", self._set, private=True)}
 
 
-_KEPT_S = 0.5
+_KEPT_S = 2.0
 
 
 class BpmpClock(Part):
