@@ -275,4 +275,7 @@ def bounds(asked: toolchains.Request, effective: Rates, twin: Mapping[str, Any])
     if not (effective.gpu_hz and effective.emc_hz and effective.cpu_hz):
         return None
     clocks = Clocks(effective.cpu_hz, effective.gpu_hz, effective.emc_hz)
-    return explain(asked.model.network, asked.spec.batch, asked.spec.precision, asked.spec.toolchain, clocks, twin)
+    spec = asked.spec
+    return explain(
+        asked.model.network, spec.batch, spec.precision, spec.toolchain, clocks, twin, tf32=asked.options.protocol.tf32
+    )

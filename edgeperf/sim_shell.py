@@ -117,7 +117,7 @@ def _bind(text: str) -> tuple[Path, str]:
 def _is_free(place: str) -> bool:
     """Says whether a folder can be put there: the board has nothing of its own in it, nor the current folder."""
     parts = Path(place).parts
-    if parts[1:2] in ((), ("mnt",)) or place.startswith("//"):
+    if parts[1:2] in ((), ("mnt",)) or place.startswith(("//", "/.")):
         return False
     return parts[:2] not in _BOARDS_OWN or (parts[1] in ("etc", "run", "dev") and len(parts) > 2)
 

@@ -51,10 +51,9 @@ class _Log:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._wall_s = float(str(context.twin["wall_s"]))
 
     def __call__(self, severity: str, place: str, *texts: str) -> Err:
-        now_s = self._wall_s + self._context.now()
+        now_s = self._context.wall()
         stamp = time.strftime("%m%d %H:%M:%S", time.gmtime(now_s)) + f".{int(now_s % 1 * 1e6):06d}"
         return Err("".join(f"{severity}{stamp}  1742 {place}] {text}\n" for text in texts))
 

@@ -10,7 +10,7 @@ from engines.cost import Precision
 from engines.network import Network
 from engines.simulated.bounds import bounds
 from engines.simulated.groups import groups, no_gain
-from engines.simulated.work import Flavour, from_ampere, works
+from engines.simulated.work import Flavour, from_ampere, in_tf32, works
 from remote.sim.physics import Clocks, Gpu, LayerTime, TimeConstants, layer_time, record
 
 FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
@@ -22,20 +22,31 @@ FLAVOURS: Mapping[str, tuple[Flavour, str]] = {
 
 
 def explain(
-    network: Network, batch: int, precision: Precision, toolchain: str, clocks: Clocks, twin: Mapping[str, Any]
+    network: Network,
+    batch: int,
+    precision: Precision,
+    toolchain: str,
+    clocks: Clocks,
+    twin: Mapping[str, Any],
+    *,
+    tf32: bool = False,
 ) -> dict[str, Any] | None:
     """Returns the fields of `engines.simulated.bounds.Bounds`; None for a board or toolchain without a model.
 
+    With ``tf32`` products in FP32 may be computed in TF32, which GPUs have from Ampere on.
     Beside them ``groups`` has a row per kind of layer (`engines.simulated.groups.Group`), and ``no_gain`` the layers
     that FP16 does not speed up (`engines.simulated.groups.NoGain`), None for a run in FP32.
     """
     if toolchain not in FLAVOURS or "time" not in twin:
         return None
     flavour, constants = FLAVOURS[toolchain]
+    ampere = from_ampere(twin)
     gpu, pace = record(Gpu, twin["gpu"]), record(TimeConstants, twin["time"][constants])
 
     def times(of: Precision) -> list[LayerTime]:
-        layers = works(network, batch, of, flavour, curves=from_ampere(twin))
+        layers = works(network, batch, of, flavour, curves=ampere)
+        if tf32 and ampere and of == "fp32":
+            layers = in_tf32(layers, twin["protocol"]["tf32_share"])
         return [layer_time(work, clocks, gpu, pace) for work in layers]
 
     def seconds(of: Precision) -> dict[str, float]:

@@ -46,11 +46,11 @@ class LiveBoard:
         self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._kept = state.open_machine(host, boards.load(host.board).twin, programs, self._sleep)
         self.machine = self._kept.machine
-        self.machine.happen()  # whoever connects meets what is wrong from the start
         self.real = host.speed == "1"
         """Whether its time is real, and passes by itself; its calendar is this machine's then."""
         if self.real:
             self.machine.wall_step_s += time.time() - self.machine.wall_s
+        self.machine.happen()  # whoever connects meets what is wrong from the start
         self._clock = TwinSystem(self.machine, "root")
         self._lines: list[Line] = []
         self._residents: list[Resident] = []

@@ -120,11 +120,15 @@ def _query(context: Context, conf: Conf, verbose: bool) -> Generator[Action, Non
 
 
 def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, int]:
-    mode = conf.modes.get(int(number)) if number.isdigit() else None
+    mode = conf.modes.get(int(number)) if number.isdecimal() else None
     if mode is None:
         yield Out(f"NVPM ERROR: invalid power mode {number}\n")
         return _FAILED
-    mask = mask_of(conf, mode)
+    try:
+        mask, wanted = mask_of(conf, mode), list(settings(conf, mode, context.read))
+    except (LookupError, ValueError, RuntimeError):  # StopIteration is one of a generator
+        yield Out(f"NVPM ERROR: failed to parse power mode {number}\n")
+        return _FAILED
     if mask is not None and int(context.read(mask[0])) != mask[1]:
         yield Out("NVPM WARN: Reboot required for changing to this power mode: " + mode.name + "\n")
         yield Out("NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n")
@@ -134,7 +138,7 @@ def _set(context: Context, conf: Conf, number: str) -> Generator[Action, None, i
             yield Out("NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n")
         return _FAILED
     failed = False
-    for path, text in settings(conf, mode, context.read):
+    for path, text in wanted:
         try:
             context.write(path, text)
         except OSError as error:

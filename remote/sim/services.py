@@ -91,6 +91,8 @@ def _did(context: Context, verb: str, unit: str, name: str) -> tuple[str, str, i
     code = 0 if now == "active" else _INACTIVE
     if verb == "is-active":
         return now, "", code
+    if verb == "is-failed":
+        return now, "", 1  # nothing here fails
     if verb == "is-enabled":
         why = "" if state else f"Failed to get unit file state for {unit}: No such file or directory"
         return boot, why, 0 if boot == "enabled" else 1

@@ -95,9 +95,9 @@ class StateFile:
 
     def __init__(self, path: Path, machine: Machine) -> None:
         self._path, self._machine = path, machine
-        if path.exists() and not path.is_file():
-            raise UsageError(f"state={path} is no file", "name a file in a folder that you may write to")
         try:
+            if path.exists() and not path.is_file():
+                raise UsageError(f"state={path} is no file", "name a file in a folder that you may write to")
             self._fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise HostError(

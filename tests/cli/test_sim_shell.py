@@ -88,7 +88,7 @@ def test_files_that_the_command_names_are_seen_wherever_they_lie(tmp_path: Path)
 def test_a_signal_ends_the_command_and_the_board(tmp_path: Path, number: signal.Signals, group: bool) -> None:
     if missing():
         pytest.skip(missing())
-    words = (*EDGEPERF, "sim", "shell", "tx1", "--", "sh", "-c", "echo there; sleep 1000")
+    words = (*EDGEPERF, "sim", "shell", "tx1", "--", "sh", "-c", "echo there; exec sleep 1000")
     around = {**os.environ, "PYTHONPATH": str(PROJECT)}
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -129,6 +129,7 @@ def test_a_signal_unmounts_and_ends_well(tmp_path: Path, renamed: bool) -> None:
         (("shell", "tx1", "--bind", "/usr:/opt/../etc"), "nothing can lie at"),
         (("shell", "tx1", "--bind", "/usr:/etc"), "nothing can lie at"),
         (("shell", "tx1", "--bind", "/usr:/mnt/x"), "nothing can lie at"),
+        (("shell", "tx1", "--bind", "/usr:/.proc"), "nothing can lie at"),
         (("shell", "tx1,state=."), "state=. is no file"),
         (("shell", "tx1,state=/dev/full"), "state=/dev/full is no file"),
         (("shell", "tx1,fault=throtle@1s"), "did you mean throttle?"),

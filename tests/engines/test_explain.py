@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from engines.models import load
 from engines.simulated.explain import explain, source
 from remote import boards
@@ -38,3 +41,16 @@ def test_trtexec_runs_what_tensorrt_built() -> None:
     ours, theirs = (explain(network, 4, "fp16", name, MAXIMUM, TWIN) for name in ("tensorrt", "trtexec"))
     assert ours == theirs
     assert source("tensorrt", "32.7.1", TWIN) == source("trtexec", "32.7.1", TWIN)
+
+
+def test_tf32_is_explained_as_what_it_is_and_only_where_the_gpu_has_it() -> None:
+    network = load("googlenet", 8).network
+    orin = boards.load("agx-orin").twin
+
+    def arithmetic(twin: Mapping[str, Any], *, tf32: bool) -> float:
+        found = explain(network, 8, "fp32", "tensorrt", MAXIMUM, twin, tf32=tf32)
+        assert found is not None
+        return float(found["arithmetic_share"])
+
+    assert arithmetic(orin, tf32=True) < 0.9 * arithmetic(orin, tf32=False)
+    assert arithmetic(TWIN, tf32=True) == arithmetic(TWIN, tf32=False)

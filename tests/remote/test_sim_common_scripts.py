@@ -77,3 +77,24 @@ def test_a_memory_rate_is_locked_by_the_next_line_of_a_script() -> None:
     for board in sim_root.shell("tx2@r28.2"):
         locking = f"echo 1331200000 > {emc}/rate; sleep 1; echo 1 > {emc}/mrq_rate_locked; sleep 5; cat {emc}/rate"
         assert board.run(locking).stdout == "1331200000\n"
+
+
+def test_what_a_user_starts_for_another_one_keeps_the_variables(nano: Shell) -> None:
+    assert nano.run("FOO=1 su nvidia -c 'echo $FOO $HOME'; FOO=1 su - nvidia -c 'echo $FOO $HOME'").stdout == (
+        "1 /home/nvidia\n/home/nvidia\n"
+    )
+
+
+def test_no_service_has_failed(nano: Shell) -> None:
+    assert nano.run("systemctl is-failed ssh || echo no").stdout == "active\nno\n"
+
+
+def test_a_conf_of_ones_own_that_is_wrong_is_refused(nano: Shell) -> None:
+    ran = nano.run("sed 's/^GPU MAX_FREQ/NOPE MAX_FREQ/' /etc/nvpmodel.conf > own.conf; nvpmodel -f own.conf -m 0")
+    assert (ran.returncode, ran.stdout) == (255, "NVPM ERROR: failed to parse power mode 0\n")
+
+
+def test_a_calendar_that_steps_from_the_start_is_seen_in_real_time_too() -> None:
+    for board in sim_root.shell("nano,speed=1,fault=clock-step@0s::86400000"):
+        ahead_s = board.board.machine.wall_s - time.time()
+        assert ahead_s == pytest.approx(86_400_000, abs=60)

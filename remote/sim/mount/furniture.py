@@ -163,9 +163,10 @@ def _in_the_way(files: Iterable[str]) -> dict[str, str]:
 
 def _texts() -> dict[str, tuple[str, int]]:
     """Returns the small files of /etc."""
+    shell = namespaces.SHELL
     texts = {
-        "passwd": "root:x:0:0:root:/root:/bin/bash\nnvidia:x:1000:1000:nvidia:/home/nvidia:/bin/bash\n"
-        "ubuntu:x:1001:1001:ubuntu:/home/ubuntu:/bin/bash\n"
+        "passwd": f"root:x:0:0:root:/root:{shell}\nnvidia:x:1000:1000:nvidia:/home/nvidia:{shell}\n"
+        f"ubuntu:x:1001:1001:ubuntu:/home/ubuntu:{shell}\n"
         "nobody:x:65534:65534:nobody:/:/bin/false\n",
         "group": "root:x:0:\nsudo:x:27:nvidia\nvideo:x:44:nvidia\nnvidia:x:1000:\nubuntu:x:1001:\nnogroup:x:65534:\n",
         "apt/sources.list": "",

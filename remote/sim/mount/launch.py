@@ -128,6 +128,8 @@ def su(words: Sequence[str]) -> Wish:
     user, env = _account(called, f"su: user {called} does not exist\n")
     if os.getuid() != 0:
         raise Refused("su: Authentication failure\n")
+    if not login:
+        env = {name: value for name, value in os.environ.items() if name not in _RESET} | env
     command = given.get("-c", given.get("--command"))
     shell = given.get("-s") or given.get("--shell") or _shell()
     start = [shell, *(["-l"] if login else []), *(["-c", command] if command is not None else [])]

@@ -33,6 +33,7 @@ else:  # a program by itself finds what lies beside it, and no edgeperf
 FUSE, PROC, NEW = "/.twin", "/.proc", "/tmp"
 """Where in the new root the twin's files and the real procfs lie; over which folder the new root is put together."""
 USERS = {"root": 0, "nvidia": 1000}
+SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
 _HOMES = {"root": "/root", "nvidia": "/home/nvidia"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT_VARIABLES = ("TERM", "COLORTERM", "LINES", "COLUMNS", "TZ")
@@ -272,7 +273,7 @@ def enter(pid: int, user: str, folder: str, command: Sequence[str]) -> int:
             _become(user, single)
             uname.ask(asked)
             _go(folder, user)
-            for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT):
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())  # now what came meanwhile ends it, without a traceback
             _exec(command, _environment(user))
@@ -372,7 +373,7 @@ def _go(folder: str, user: str) -> None:
 
 def _environment(user: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    own = {"PATH": _PATH, "HOME": _HOMES[user], "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
+    own = {"PATH": _PATH, "HOME": _HOMES[user], "USER": user, "LOGNAME": user, "SHELL": SHELL, "LANG": "C.UTF-8"}
     return {**kept, **own}
 
 

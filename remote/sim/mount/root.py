@@ -43,12 +43,11 @@ class Root:
     users: tuple[tuple[int, str], ...]
 
     def command(self, line: str | None, user: str) -> tuple[str, ...]:
-        """Returns the words that start ``sh -c line`` in it as ``nvidia`` or ``root``, or a login shell.
+        """Returns the words that start ``bash -c line`` in it as ``nvidia`` or ``root``, or a login shell.
 
         What they start has the caller's stdin, stdout and stderr, and ends with the exit code of what it ran.
         """
-        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        return self.words(user, "", (shell, "-l") if line is None else (shell, "-c", line))
+        return self.words(user, "", (namespaces.SHELL, *(("-l",) if line is None else ("-c", line))))
 
     def words(self, user: str, folder: str, words: Sequence[str]) -> tuple[str, ...]:
         """Returns the words that start a command in it in a folder, "" for the user's home."""
@@ -195,6 +194,8 @@ def _expect(control: socket.socket, step: str) -> tuple[dict[str, Any], list[int
 def _trouble(what: str, number: int, why: str) -> HostError:
     """Returns what to say when the system refuses something."""
     hint = {errno.ENOSYS: "it needs Linux 5.12 or newer", errno.ENOSPC: _MORE}.get(number, _RESTRICTED)
+    if number in (errno.EEXIST, errno.EROFS, errno.ENOTDIR, errno.EISDIR):
+        hint = "the board has something of its own there: name another place in --bind"
     if what == "/dev/fuse":
         hint = _DEVICE
     return HostError(f"a root for the simulated board cannot be made: {what}: {why}", f"{hint}; {fuse.WORKS}")

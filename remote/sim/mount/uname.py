@@ -23,6 +23,7 @@ from contextlib import ExitStack, suppress
 
 SOCKET = "/.edgeperf/uname"
 """Where in the root the first process takes over who is to be answered."""
+_MOST_WAITING = 4096
 _PATIENCE_S = 3.0
 """How long a command waits for the first process before it starts without."""
 _CALLS = {"x86_64": (0xC000003E, 317, 63), "aarch64": (0xC00000B7, 277, 160)}
@@ -95,7 +96,7 @@ def answer(told: Mapping[str, str], proc: str) -> None:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(SOCKET)
         os.chmod(SOCKET, 0o600)
-        listener.listen(64)
+        listener.listen(_MOST_WAITING)
         answerer = _Answerer(listener, told, proc)
         threading.Thread(target=answerer.run, name="uname", daemon=True).start()
 
