@@ -29,12 +29,8 @@ def interrupt_when_ended() -> None:
 def _once(number: int, frame: FrameType | None) -> NoReturn:
     """Is not interrupted again while it saves: a terminal that is closed can send two."""
     for other in _ALSO:
-        signal.signal(other, _nothing)
+        signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """Is what ignoring is, but not for programs that are started meanwhile."""
 
 
 @contextmanager
@@ -48,7 +44,7 @@ def interrupted_once() -> Iterator[None]:
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         for other in kept:
-            signal.signal(other, _nothing)
+            signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     for number in kept:
